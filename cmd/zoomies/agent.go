@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zoomies-fleet/zoomies/agent"
+	"github.com/zoomies-fleet/zoomies/agent/httpclient"
+)
+
+// joinTokenVariable carries the join token of a first start. It is not a flag: a process list is no place for a secret.
+const joinTokenVariable = "ZOOMIES_JOIN_TOKEN"
+
+type agentFlags struct {
+	controller, ca, name, dataDir, tokenFile, socket string
+	capacity                                         int
+	backends                                         []string
+	labels                                           map[string]string
+}
+
+func agentCommand() *cobra.Command {
+	var f agentFlags
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Run runners on this machine for a controller elsewhere",
+		Long: "Joins a controller with a single-use token and runs the runners it is given. The token of the first start comes from\n" +
+			"$" + joinTokenVariable + " or --token-file; later starts use what the first one left in the data folder.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAgent(cmd, f) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.controller, "controller", "", "address of the controller, https://host[:port] (required)")
+	fl.StringVar(&f.ca, "ca-file", "", "PEM file of the authority that the controller's certificate must come from")
+	fl.StringVar(&f.name, "name", "", "this host's name in the fleet (default: the machine's name)")
+	fl.StringVar(&f.dataDir, "data-dir", "/var/lib/zoomies", "folder of the agent's credentials")
+	fl.StringVar(&f.tokenFile, "token-file", "", "file with the single-use join token")
+	fl.StringVar(&f.socket, "podman-socket", "", "path of Podman's API socket (default: found)")
+	fl.IntVar(&f.capacity, "capacity", 0, "runners this host holds at once; 0 is one for each core")
+	fl.StringSliceVar(&f.backends, "backends", []string{"podman"}, "what runners may be started with: podman, docker, process")
+	fl.StringToStringVar(&f.labels, "label", nil, "label of this host, key=value, for pools that select hosts")
+	_ = c.MarkFlagRequired("controller") // the flag exists
+	return c
+}
+
+func runAgent(cmd *cobra.Command, f agentFlags) error {
+	log, err := newLogger(os.Stderr, "info", "text")
+	if err != nil {
+		return err
+	}
+	token, err := joinToken(f.tokenFile)
+	if err != nil {
+		return err
+	}
+	opts := httpclient.Options{Address: f.controller}
+	if f.ca != "" {
+		if opts.CA, err = os.ReadFile(f.ca); err != nil {
+			return fmt.Errorf("cannot read the controller's authority: %w", err)
+		}
+	}
+	client, err := httpclient.New(opts)
+	if err != nil {
+		return err
+	}
+	if f.name == "" {
+		if f.name, err = os.Hostname(); err != nil {
+			return fmt.Errorf("cannot tell this machine's name; give --name: %w", err)
+		}
+	}
+	if err := os.MkdirAll(f.dataDir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the data folder: %w", err)
+	}
+	bs, err := backends(cmd.Context(), f.backends, f.socket, f.dataDir, log)
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(agent.Config{
+		Controller: client, Address: f.controller, Backends: bs, StatePath: filepath.Join(f.dataDir, "agent.json"), JoinToken: token,
+		Name: f.name, Version: version, Capacity: f.capacity, WorkDir: f.dataDir, Labels: f.labels, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	return a.Run(cmd.Context())
+}
+
+// joinToken takes the token from its variable, which it removes so that no child process inherits it, or from a file.
+func joinToken(file string) (string, error) {
+	token := os.Getenv(joinTokenVariable)
+	if err := os.Unsetenv(joinTokenVariable); err != nil {
+		return "", err
+	}
+	if file == "" {
+		return token, nil
+	}
+	if token != "" {
+		return "", errors.New("the join token is given twice: use $" + joinTokenVariable + " or --token-file, not both")
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the join token: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}

@@ -1,0 +1,286 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/controller/auth"
+	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/store"
+)
+
+// Agents is the controller as its agents see it. The embedded agent calls it in-process; the HTTP server puts it
+// behind the agent routes.
+func (c *Controller) Agents() protocol.Controller { return agents{c} }
+
+type agents struct{ c *Controller }
+
+// maxPoll bounds a long poll, whatever the agent asks for.
+const maxPoll = time.Minute
+
+func (a agents) host(ctx context.Context, cred protocol.Credential) (store.Host, error) {
+	h, err := a.c.store.HostByToken(ctx, cred.HostID, auth.HashToken(cred.Token))
+	if errors.Is(err, store.ErrNotFound) {
+		return h, protocol.ErrUnauthorized
+	}
+	return h, err
+}
+
+// NewJoinToken makes a single-use join token and returns it; only its hash is kept.
+func (c *Controller) NewJoinToken(ctx context.Context, hostName string, embedded bool, ttl time.Duration) (string, error) {
+	token, err := auth.NewToken("zoojoin_")
+	if err != nil {
+		return "", fmt.Errorf("cannot make a join token: %w", err)
+	}
+	_, err = c.store.CreateJoinToken(ctx, store.JoinToken{Hash: auth.HashToken(token), HostName: hostName, Embedded: embedded, ExpiresAt: c.now().Add(ttl)})
+	if err != nil {
+		return "", fmt.Errorf("cannot write a join token: %w", err)
+	}
+	return token, nil
+}
+
+// Join trades a join token for a host's identity. A host that joins again under its name is the same host, newly made: the
+// runners recorded on it are gone.
+func (a agents) Join(ctx context.Context, req protocol.JoinRequest) (protocol.JoinResponse, error) {
+	if req.Name == "" {
+		return protocol.JoinResponse{}, fmt.Errorf("%w: a host needs a name to join", protocol.ErrConflict)
+	}
+	token, err := auth.NewToken("zooagent_")
+	if err != nil {
+		return protocol.JoinResponse{}, err
+	}
+	h, dropped, err := a.c.store.JoinHost(ctx, auth.HashToken(req.Token), req.Name, auth.HashToken(token), hostUpdate(req.Version, req.Host))
+	if errors.Is(err, store.ErrTokenSpent) {
+		a.c.log.Warn("refusing a join: the token is unknown, spent or expired", "host", req.Name)
+		return protocol.JoinResponse{}, protocol.ErrUnauthorized
+	}
+	if err != nil {
+		return protocol.JoinResponse{}, err
+	}
+	a.c.log.Info("a host joined", "host", h.Name, "id", h.ID, "version", req.Version, "runners_dropped", len(dropped))
+	for _, r := range dropped {
+		a.c.runnerMoved(ctx, r)
+		if err := a.c.blameFleet(ctx, r, r.Message); err != nil {
+			a.c.log.Error("cannot mark a lost job", "runner", r.ID, "err", err)
+		}
+	}
+	a.c.bus.Publish(events.HostChanged, h.ID)
+	a.c.reconcile.Set()
+	return protocol.JoinResponse{HostID: h.ID, AgentToken: token, HeartbeatInterval: protocol.SecondsOf(a.c.set.HeartbeatInterval)}, nil
+}
+
+func hostUpdate(version string, h protocol.HostInfo) store.HostUpdate {
+	u := store.HostUpdate{
+		AgentVersion: version, OS: h.OS, Arch: h.Arch, Distro: h.Distro, CPUs: h.CPUs, MemoryMB: h.MemoryMB,
+		DiskTotalMB: h.DiskTotalMB, DiskFreeMB: h.DiskFreeMB, Capacity: h.Capacity, Labels: h.Labels,
+	}
+	for _, b := range h.Backends {
+		u.Backends = append(u.Backends, store.HostBackend(b))
+	}
+	return u
+}
+
+// Heartbeat records that a host lives.
+func (a agents) Heartbeat(ctx context.Context, cred protocol.Credential, hb protocol.Heartbeat) (protocol.HeartbeatResponse, error) {
+	before, err := a.host(ctx, cred)
+	if err != nil {
+		return protocol.HeartbeatResponse{}, err
+	}
+	h, err := a.c.store.Heartbeat(ctx, before.ID, hostUpdate(hb.Version, hb.Host))
+	if err != nil {
+		return protocol.HeartbeatResponse{}, err
+	}
+	quiet := a.c.now().Sub(before.LastHeartbeatAt) > a.c.set.Scheduler.HeartbeatTimeout
+	if quiet || h.Capacity != before.Capacity || len(h.Backends) != len(before.Backends) {
+		a.c.bus.Publish(events.HostChanged, h.ID)
+		a.c.reconcile.Set()
+		a.c.cleanup.Set() // what is left on a host that was away can be removed now
+	}
+	return protocol.HeartbeatResponse{HeartbeatInterval: protocol.SecondsOf(a.c.set.HeartbeatInterval), Cordoned: h.Cordoned}, nil
+}
+
+// Poll leases the host's next task.
+func (a agents) Poll(ctx context.Context, cred protocol.Credential, wait time.Duration) (*protocol.Task, error) {
+	h, err := a.host(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	return a.c.queue.Poll(ctx, h.ID, min(max(wait, 0), maxPoll))
+}
+
+// Result records the answer to a task, and what follows from it.
+func (a agents) Result(ctx context.Context, cred protocol.Credential, res protocol.TaskResult) error {
+	h, err := a.host(ctx, cred)
+	if err != nil {
+		return err
+	}
+	t, changed, err := a.c.store.FinishTask(ctx, h.ID, res.TaskID, res.Attempt, res.OK, res.Error)
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("%w: task %s is not this host's in attempt %d", protocol.ErrConflict, res.TaskID, res.Attempt)
+	}
+	if err != nil || !changed {
+		return err
+	}
+	a.c.bus.Publish(events.TaskWritten, t.ID)
+	err = a.c.finished(ctx, t, res)
+	if errors.Is(err, store.ErrTransition) || errors.Is(err, store.ErrNotFound) {
+		return nil // the row has moved on
+	}
+	return err
+}
+
+func (c *Controller) finished(ctx context.Context, t store.Task, res protocol.TaskResult) error {
+	switch protocol.TaskKind(t.Kind) {
+	case protocol.TaskCreate:
+		return c.created(ctx, t, res)
+	case protocol.TaskRemove:
+		if res.OK {
+			return c.workloadGone(ctx, t.RunnerID)
+		}
+		c.log.Warn("a host could not remove a runner; it is asked again", "runner", t.RunnerID, "host", t.HostID, "err", res.Error)
+	case protocol.TaskStop:
+		if !res.OK {
+			c.log.Warn("a host could not stop a runner; it is asked to remove it", "runner", t.RunnerID, "host", t.HostID, "err", res.Error)
+			_, _, err := c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: t.RunnerID})
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) created(ctx context.Context, t store.Task, res protocol.TaskResult) error {
+	if res.OK {
+		ch := store.Change{WorkloadID: res.WorkloadID, StartedAt: res.StartedAt}
+		r, changed, err := c.transition(ctx, t.RunnerID, store.RunnerRegistering, ch)
+		if errors.Is(err, store.ErrTransition) || (err == nil && !changed) {
+			if r, err = c.store.Runner(ctx, t.RunnerID); err != nil {
+				return err
+			}
+			if r.State == store.RunnerFailed || r.State == store.RunnerRemoved {
+				// It came too late: nobody waits for it any more.
+				_, _, err = c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
+			}
+			return err
+		}
+		return err
+	}
+	r, err := c.store.Runner(ctx, t.RunnerID)
+	if err != nil {
+		return err
+	}
+	if r.State == store.RunnerDraining {
+		return c.workloadGone(ctx, r.ID)
+	}
+	if err := c.failRunner(ctx, r.ID, res.Error); err != nil {
+		return err
+	}
+	return c.workloadGone(ctx, r.ID) // a failed create leaves nothing behind
+}
+
+// Report takes in what a host sees of its runners.
+func (a agents) Report(ctx context.Context, cred protocol.Credential, reports []protocol.RunnerReport) (protocol.ReportResponse, error) {
+	h, err := a.host(ctx, cred)
+	if err != nil {
+		return protocol.ReportResponse{}, err
+	}
+	resp := protocol.ReportResponse{FinishedRetention: protocol.SecondsOf(a.c.set.FinishedRetention)}
+	for _, rep := range reports {
+		over, err := a.c.applyReport(ctx, h, rep)
+		if err != nil {
+			return resp, fmt.Errorf("cannot take in the report on runner %s: %w", rep.RunnerID, err)
+		}
+		if over {
+			resp.Finished = append(resp.Finished, rep.RunnerID)
+		}
+	}
+	return resp, nil
+}
+
+// applyReport moves a runner to where its host says it is. It says whether the runner is over, so that
+// the host may delete what is left of it.
+func (c *Controller) applyReport(ctx context.Context, h store.Host, rep protocol.RunnerReport) (over bool, err error) {
+	r, err := c.store.Runner(ctx, rep.RunnerID)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if r.HostID != h.ID {
+		c.log.Warn("ignoring a report on another host's runner", "host", h.Name, "runner", r.ID)
+		return false, nil
+	}
+	ch := store.Change{Message: rep.Message, WorkloadID: rep.WorkloadID, ExitCode: rep.ExitCode, OOMKilled: rep.OOMKilled}
+	ended := rep.State == string(store.RunnerRemoved) || rep.State == string(store.RunnerFailed)
+	switch {
+	case r.State == store.RunnerRemoved || r.State == store.RunnerFailed:
+		if ended && !r.Cleaned {
+			return true, c.workloadGone(ctx, r.ID)
+		}
+		return true, nil
+	case ended:
+		return true, c.ended(ctx, r, rep, ch)
+	case rep.State == string(store.RunnerRegistering) && r.State == store.RunnerProvisioning:
+		_, _, err = c.transition(ctx, r.ID, store.RunnerRegistering, ch)
+	case rep.Phase == protocol.PhaseRunning && r.State == store.RunnerProvisioning && rep.State == "":
+		// The create's own answer was lost; this says the same.
+		if _, _, err = c.transition(ctx, r.ID, store.RunnerRegistering, ch); err == nil {
+			_, _, err = c.transition(ctx, r.ID, store.RunnerIdle, store.Change{})
+		}
+	case rep.Phase == protocol.PhaseRunning && r.State == store.RunnerRegistering && rep.State == "":
+		_, _, err = c.transition(ctx, r.ID, store.RunnerIdle, ch)
+	}
+	if errors.Is(err, store.ErrTransition) {
+		err = nil
+	}
+	return false, err
+}
+
+// ended records that a runner's workload is over. The host deletes what is left once it has our acknowledgement.
+func (c *Controller) ended(ctx context.Context, r store.Runner, rep protocol.RunnerReport, ch store.Change) error {
+	to := store.RunnerState(rep.State)
+	if r.State == store.RunnerDraining {
+		to = store.RunnerRemoved // it was told to end, however it did
+	}
+	r, changed, err := c.transition(ctx, r.ID, to, ch)
+	if err != nil {
+		return err
+	}
+	if changed && to == store.RunnerFailed {
+		if err := c.blameFleet(ctx, r, rep.Message); err != nil {
+			return err
+		}
+	}
+	c.judgeVersion(ctx, r, rep.Message)
+	return c.workloadGone(ctx, r.ID)
+}
+
+// judgeVersion raises the problem that stops a whole fleet overnight: GitHub refuses runners that are too old.
+func (c *Controller) judgeVersion(ctx context.Context, r store.Runner, message string) {
+	pool := c.poolName(ctx, r.PoolID)
+	if !strings.Contains(message, "deprecated") {
+		if r.State == store.RunnerRemoved && !r.BusyAt.IsZero() {
+			c.problems.clear(ProblemRunnerVersion, pool)
+		}
+		return
+	}
+	c.problems.raise(pool, Problem{
+		Code:  ProblemRunnerVersion,
+		Title: fmt.Sprintf("GitHub refuses the runner version in pool %s's image", pool),
+		Why:   fmt.Sprintf("A runner of image %s ended with: %s. No job of this pool can run until its image is newer.", r.Image, message),
+		Fix:   "Rebuild the runner image with the current runner release, or update the appliance, and set it on the pool.",
+	})
+}
+
+// SendLogs relays a runner's output to its viewers; without any, it says so at once.
+func (a agents) SendLogs(ctx context.Context, cred protocol.Credential, stream string, _ io.Reader) error {
+	if _, err := a.host(ctx, cred); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: nobody watches stream %s", protocol.ErrConflict, stream)
+}

@@ -1,0 +1,124 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/store"
+)
+
+// cleanupLoop works until nothing is left of an ended runner: no registration at GitHub, no workload on its host.
+// What could not be cleaned now is tried again on the housekeeping tick.
+func (c *Controller) cleanupLoop(ctx context.Context) {
+	every(ctx, HousekeepingTick, c.cleanup.C(), func(ctx context.Context) {
+		rows, err := c.store.Runners(ctx, store.RunnerFilter{NeedsCleanup: true})
+		if err != nil {
+			if ctx.Err() == nil {
+				c.log.Error("cannot read the runners that need cleaning up", "err", err)
+			}
+			return
+		}
+		for _, r := range rows {
+			c.spawn(ctx, &c.cleaning, r.ID, func(ctx context.Context) {
+				if err := c.cleanRunner(ctx, r); err != nil && ctx.Err() == nil {
+					c.log.Warn("cannot clean up after a runner yet", "runner", r.ID, "err", err)
+				}
+			})
+		}
+	})
+}
+
+func (c *Controller) cleanRunner(ctx context.Context, r store.Runner) error {
+	var errs []error
+	if !r.Cleaned {
+		errs = append(errs, c.cleanWorkload(ctx, r))
+	}
+	if !r.Deregistered {
+		errs = append(errs, c.cleanRegistration(ctx, r))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Controller) cleanWorkload(ctx context.Context, r store.Runner) error {
+	h, err := c.store.Host(ctx, r.HostID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return c.store.SetRunnerCleaned(ctx, r.ID) // its host was deleted, and everything on it with it
+	case err != nil:
+		return err
+	case !h.LostAt.IsZero():
+		return nil // asked again when it is back
+	}
+	return c.removeWorkload(ctx, r)
+}
+
+func (c *Controller) cleanRegistration(ctx context.Context, r store.Runner) error {
+	switch {
+	case r.Ephemeral && r.GitHubID == 0:
+		// Never minted, as far as anybody knows. Should the answer to a mint have been lost, the reap finds it.
+	case r.Ephemeral && !r.BusyAt.IsZero() && r.ExitCode != nil && *r.ExitCode == 0:
+		// It ran its one job to the end: GitHub has deleted the registration itself.
+	default:
+		if err := c.deleteRegistration(ctx, r); err != nil {
+			return err
+		}
+	}
+	return c.store.SetRunnerDeregistered(ctx, r.ID)
+}
+
+func (c *Controller) deleteRegistration(ctx context.Context, r store.Runner) error {
+	if r.GitHubID == 0 {
+		id, err := c.findRegistration(ctx, r)
+		if errors.Is(err, github.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.GitHubID = id
+	}
+	_, err := c.deregister(ctx, r)
+	if errors.Is(err, errHeld) || errors.Is(err, github.ErrRunnerBusy) {
+		return fmt.Errorf("the registration of runner %s stays for now: %w", r.Name, err)
+	}
+	return err
+}
+
+// findRegistration looks a runner up by its name: one that registered with a token told nobody its number.
+func (c *Controller) findRegistration(ctx context.Context, r store.Runner) (int64, error) {
+	api, in, err := c.github(ctx, r.InstallationID)
+	if err != nil {
+		return 0, err
+	}
+	p, err := c.store.Pool(ctx, r.PoolID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	reg, err := api.FindRunner(ctx, scope(in, p.Repository), r.Name)
+	if err != nil {
+		return 0, c.githubErr(ctx, in, err)
+	}
+	return reg.ID, nil
+}
+
+// taskRequeued counts a task that is offered again.
+func (c *Controller) taskRequeued(t store.Task) { c.metrics.Inc(metrics.TasksRequeued, t.Kind) }
+
+// taskDropped deals with a task that no offer got done. A lost create is noticed by the provision timeout and a lost
+// remove is asked for again by the clean-up, but nothing else would ever notice a lost stop.
+func (c *Controller) taskDropped(t store.Task) {
+	c.metrics.Inc(metrics.TasksDropped, t.Kind)
+	if t.Kind != string(protocol.TaskStop) {
+		c.cleanup.Set()
+		return
+	}
+	ctx := context.Background()
+	why := fmt.Sprintf("its host did not answer %d requests to stop it", t.Attempt)
+	if err := c.failRunner(ctx, t.RunnerID, why); err != nil && !errors.Is(err, store.ErrTransition) {
+		c.log.Error("cannot fail a runner that could not be stopped", "runner", t.RunnerID, "err", err)
+	}
+}

@@ -1,0 +1,222 @@
+// Package controller wires the fleet together: it takes in what GitHub and the agents say,
+// lets pure functions decide, and applies what they decided. Every loop here is woken by events;
+// its timer only catches what an event missed. It must never run a workload or write SQL.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
+	"github.com/zoomies-fleet/zoomies/controller/store"
+	"github.com/zoomies-fleet/zoomies/controller/tasks"
+)
+
+// Relations between these and the constants of other rooms are held by invariants_test.go.
+const (
+	// HostLostAfter is when a silent host's runners are given up.
+	HostLostAfter = 5 * time.Minute
+	// HousekeepingTick is how often silence is judged and clean-up is retried.
+	HousekeepingTick = 30 * time.Second
+	// ReapInterval separates two comparisons of registrations with rows; the first comes ReapDelay after start.
+	ReapInterval = 10 * time.Minute
+	ReapDelay    = time.Minute
+	// DrainGrace is how long a busy runner that is draining may go on with its job.
+	DrainGrace = 5 * time.Minute
+	// StopGrace is what a runner gets between the stop signal and the kill.
+	StopGrace = 30 * time.Second
+	// ExitGrace is how long an ephemeral runner may outlive its completed job before it is removed.
+	ExitGrace = time.Minute
+	// LeaseTTL is how long a controller's lease on the database lasts without a renewal.
+	LeaseTTL = 30 * time.Second
+)
+
+// Settings are what an operator may change, already validated.
+type Settings struct {
+	Tick              time.Duration // net under the events of the reconcile loop
+	HeartbeatInterval time.Duration
+	FinishedRetention time.Duration
+	Scheduler         scheduler.Tunables
+	CreateTimeout     time.Duration
+	DaemonWait        time.Duration
+	RunnerEnv         map[string]string
+	PollFallback      bool
+	PollInterval      time.Duration
+	JobRecheck        time.Duration
+	MaxWebhookBody    int64
+	HistoryRetention  time.Duration // ended rows older than this are pruned
+}
+
+// DefaultSettings are the settings of a fleet nobody has configured.
+func DefaultSettings() Settings {
+	return Settings{
+		Tick:              10 * time.Second,
+		HeartbeatInterval: 30 * time.Second,
+		Scheduler:         scheduler.DefaultTunables(),
+		CreateTimeout:     10 * time.Minute,
+		DaemonWait:        3 * time.Minute,
+		PollFallback:      true,
+		PollInterval:      time.Minute,
+		JobRecheck:        5 * time.Minute,
+		MaxWebhookBody:    5 << 20,
+		HistoryRetention:  14 * 24 * time.Hour,
+	}
+}
+
+// Options make a controller.
+type Options struct {
+	Store    *store.Store
+	Settings Settings
+	Holder   store.Holder // this process, as the lease row names it
+	// GitHub makes the client of an installation; clients are kept until the installation changes.
+	GitHub  func(store.Installation) (github.API, error)
+	Version string
+	Now     func() time.Time
+	Logger  *slog.Logger
+}
+
+// Controller is one running control plane.
+type Controller struct {
+	store    *store.Store
+	set      Settings
+	holder   store.Holder
+	clients  *clients
+	version  string
+	now      func() time.Time
+	log      *slog.Logger
+	fleet    string // prefix of every runner name, so that two fleets in one organisation never touch each other's
+	started  time.Time
+	bus      *events.Bus
+	queue    *tasks.Queue
+	metrics  *metrics.Set
+	problems *problems
+
+	reconcile events.Wake
+	provision events.Wake
+	cleanup   events.Wake
+	poll      events.Wake
+
+	minting  inflight // runners whose registration is being minted
+	retiring inflight // runners that are being withdrawn or retired
+	cleaning inflight // ended runners whose registration is being deleted
+	work     sync.WaitGroup
+}
+
+// New prepares a controller over an open store. It reads the fleet's identity, or makes it.
+func New(ctx context.Context, o Options) (*Controller, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	fleet, err := fleetID(ctx, o.Store)
+	if err != nil {
+		return nil, err
+	}
+	return &Controller{
+		store: o.Store, set: o.Settings, holder: o.Holder, version: o.Version,
+		clients: newClients(o.GitHub), now: o.Now, log: o.Logger, fleet: fleet,
+		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
+		queue:     tasks.New(o.Store, o.Now, o.Logger),
+		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(),
+	}, nil
+}
+
+// fleetSetting keeps the fleet's identity in the database, so that a restored copy is the same fleet.
+const fleetSetting = "internal.fleet_id"
+
+func fleetID(ctx context.Context, st *store.Store) (string, error) {
+	all, err := st.Settings(ctx)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the fleet's identity: %w", err)
+	}
+	if id := all[fleetSetting]; id != "" {
+		return id, nil
+	}
+	id := store.NewID("")[:6]
+	if err := st.SetSetting(ctx, fleetSetting, id); err != nil {
+		return "", fmt.Errorf("cannot write the fleet's identity: %w", err)
+	}
+	return id, nil
+}
+
+// Events is where row changes are announced.
+func (c *Controller) Events() *events.Bus { return c.bus }
+
+// Run runs every loop until ctx ends, then waits for the work in flight. Runners are left running.
+func (c *Controller) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, l := range []func(context.Context){
+		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.leaseLoop,
+		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
+	} {
+		g.Go(func() error { l(ctx); return nil })
+	}
+	c.reconcile.Set()
+	c.provision.Set()
+	c.cleanup.Set()
+	err := g.Wait()
+	c.work.Wait()
+	return err
+}
+
+// every calls f when woken, and after interval at the latest, until ctx ends.
+func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f func(context.Context)) {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-wake:
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		f(ctx)
+	}
+}
+
+// inflight is a set of IDs that somebody is working on.
+type inflight struct {
+	mu  sync.Mutex
+	ids map[string]struct{}
+}
+
+// begin says whether the caller is the one to work on id.
+func (f *inflight) begin(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ids == nil {
+		f.ids = map[string]struct{}{}
+	}
+	if _, busy := f.ids[id]; busy {
+		return false
+	}
+	f.ids[id] = struct{}{}
+	return true
+}
+
+func (f *inflight) end(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.ids, id)
+}
+
+// spawn runs f in the background once per id at a time.
+func (c *Controller) spawn(ctx context.Context, set *inflight, id string, f func(context.Context)) {
+	if !set.begin(id) {
+		return
+	}
+	c.work.Go(func() {
+		defer set.end(id)
+		f(ctx)
+	})
+}

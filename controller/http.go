@@ -1,0 +1,60 @@
+package controller
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/controller/metrics"
+)
+
+// Handler serves the controller's routes: health, metrics, webhooks and the agent API.
+func (c *Controller) Handler() http.Handler {
+	r := chi.NewRouter()
+	r.Use(middleware.Recoverer)
+	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": c.version})
+	})
+	r.Get("/readyz", c.ready)
+	r.Handle("/metrics", c.metricsHandler())
+	r.Post("/webhooks/github", c.webhook)
+	agents := protocol.Handler(c.Agents())
+	r.Handle(protocol.PathPrefix+"*", agents)
+	return r
+}
+
+// ready answers 200 when the store answers and nothing stands in the way of scheduling, else 503 with the reason.
+func (c *Controller) ready(w http.ResponseWriter, r *http.Request) {
+	if _, err := c.store.Settings(r.Context()); err != nil {
+		writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": "the store does not answer"})
+		return
+	}
+	for _, p := range c.Problems() {
+		if p.Code == ProblemLeaseLost {
+			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title, "problems": c.Problems()})
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"status": "ready", "problems": c.Problems()})
+}
+
+func (c *Controller) metricsHandler() http.Handler {
+	h := promhttp.HandlerFor(c.metrics.Registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.metrics.Reset(metrics.Problems)
+		for _, p := range c.Problems() {
+			c.metrics.Set(metrics.Problems, 1, p.Code)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client is gone: nothing to do
+}

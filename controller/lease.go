@@ -1,0 +1,33 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zoomies-fleet/zoomies/controller/store"
+)
+
+// leaseLoop renews this controller's lease on the database. When somebody else has taken it, two schedulers are running,
+// which no process recovers from by trying again: the problem is raised and stays.
+func (c *Controller) leaseLoop(ctx context.Context) {
+	if c.holder.ID == "" {
+		return
+	}
+	every(ctx, LeaseTTL/3, nil, func(ctx context.Context) {
+		err := c.store.RenewLease(ctx, c.holder.ID, LeaseTTL)
+		switch {
+		case err == nil, ctx.Err() != nil:
+		case errors.Is(err, store.ErrLeaseLost):
+			c.log.Error("another controller has taken this database: stop one of the two", "err", err)
+			c.problems.raise("", Problem{
+				Code:  ProblemLeaseLost,
+				Title: "Two controllers are running over one database",
+				Why:   fmt.Sprintf("This controller's lease was taken: %v. Two schedulers create and remove runners against each other.", err),
+				Fix:   "Stop one of the two controllers, then restart the other.",
+			})
+		default:
+			c.log.Error("cannot renew the lease on the database", "err", err)
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Problem is something that an operator should know of now.
+type Problem struct {
+	Code  string `json:"code"`
+	Title string `json:"title"`
+	Why   string `json:"why"`
+	Fix   string `json:"fix"`
+}
+
+// Codes of problems.
+const (
+	ProblemLeaseLost     = "controller.lease_lost"
+	ProblemRunnerVersion = "runners.version_deprecated"
+	ProblemPollOnly      = "github.polling_only"
+)
+
+// problems holds what stands now, by code and subject.
+type problems struct {
+	mu  sync.Mutex
+	all map[string]Problem
+}
+
+func newProblems() *problems { return &problems{all: map[string]Problem{}} }
+
+func (p *problems) raise(subject string, x Problem) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[x.Code+"/"+subject] = x
+}
+
+func (p *problems) clear(code, subject string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, code+"/"+subject)
+}
+
+// Problems returns what stands now, in a stable order.
+func (c *Controller) Problems() []Problem {
+	c.problems.mu.Lock()
+	defer c.problems.mu.Unlock()
+	out := make([]Problem, 0, len(c.problems.all))
+	for _, k := range slices.Sorted(maps.Keys(c.problems.all)) {
+		out = append(out, c.problems.all[k])
+	}
+	return out
+}

@@ -1,0 +1,145 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/store"
+)
+
+// goneGrace is how long a runner may be missing from GitHub's list, which lags behind, before it is taken as deregistered.
+const goneGrace = 2 * time.Minute
+
+// reapLoop compares registrations with rows, a minute after start and every ten minutes after that.
+func (c *Controller) reapLoop(ctx context.Context) {
+	first := time.NewTimer(ReapDelay)
+	defer first.Stop()
+	select {
+	case <-first.C:
+	case <-ctx.Done():
+		return
+	}
+	c.reap(ctx)
+	every(ctx, ReapInterval, nil, c.reap)
+}
+
+func (c *Controller) reap(ctx context.Context) {
+	ins, err := c.store.Installations(ctx)
+	if err != nil {
+		c.log.Error("cannot read installations for the registration reap", "err", err)
+		return
+	}
+	for _, in := range ins {
+		if err := c.reapInstallation(ctx, in); err != nil && ctx.Err() == nil {
+			c.log.Warn("the registration reap of an installation stopped", "installation", in.Name, "err", err)
+		}
+	}
+}
+
+// reapInstallation deletes registrations of this fleet that no live runner explains and that are not busy, and takes
+// runners out of service whose registration GitHub has deleted. It stops at the first refusal: every further call would be
+// refused too.
+func (c *Controller) reapInstallation(ctx context.Context, in store.Installation) error {
+	api, in, err := c.github(ctx, in.ID)
+	if errors.Is(err, errHeld) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	scopes, err := c.scopes(ctx, in)
+	if err != nil {
+		return err
+	}
+	for _, sc := range scopes {
+		asked := c.now()
+		regs, err := api.ListRunners(ctx, sc)
+		if err != nil {
+			return c.githubErr(ctx, in, err)
+		}
+		rows, err := c.store.Runners(ctx, store.RunnerFilter{InstallationID: in.ID, Live: true})
+		if err != nil {
+			return err
+		}
+		if err := c.reapOrphans(ctx, api, in, sc, regs, rows); err != nil {
+			return err
+		}
+		if err := c.noteRegistrations(ctx, in, sc, regs, rows, asked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scopes are the places where an installation's pools register their runners.
+func (c *Controller) scopes(ctx context.Context, in store.Installation) ([]github.Scope, error) {
+	pools, err := c.store.Pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[github.Scope]bool{}
+	var out []github.Scope
+	for _, p := range pools {
+		if sc := scope(in, p.Repository); p.InstallationID == in.ID && !seen[sc] {
+			seen[sc] = true
+			out = append(out, sc)
+		}
+	}
+	return out, nil
+}
+
+func (c *Controller) reapOrphans(ctx context.Context, api github.API, in store.Installation, sc github.Scope, regs []github.Registration, rows []store.Runner) error {
+	explained := map[string]bool{}
+	for _, r := range rows {
+		explained[r.Name] = true
+	}
+	for _, reg := range regs {
+		if !strings.HasPrefix(reg.Name, namePrefix(c.fleet)) || reg.Busy || explained[reg.Name] {
+			continue
+		}
+		err := api.DeleteRunner(ctx, sc, reg.ID)
+		if errors.Is(err, github.ErrRunnerBusy) {
+			continue
+		}
+		if err != nil {
+			return c.githubErr(ctx, in, fmt.Errorf("cannot delete the orphaned registration %s: %w", reg.Name, err))
+		}
+		c.log.Info("deleted an orphaned registration", "installation", in.Name, "name", reg.Name, "registration", reg.ID)
+		c.metrics.Inc(metrics.OrphansReaped)
+	}
+	return nil
+}
+
+// noteRegistrations brings rows in line with the list: an idle runner that GitHub calls busy is busy (its job may be of a
+// repository whose webhooks we do not get), and one that GitHub has deleted can never get a job.
+func (c *Controller) noteRegistrations(ctx context.Context, in store.Installation, sc github.Scope, regs []github.Registration, rows []store.Runner, asked time.Time) error {
+	byName := map[string]github.Registration{}
+	for _, reg := range regs {
+		byName[reg.Name] = reg
+	}
+	for _, r := range rows {
+		p, err := c.store.Pool(ctx, r.PoolID)
+		if err != nil || scope(in, p.Repository) != sc || r.State != store.RunnerIdle {
+			continue
+		}
+		reg, listed := byName[r.Name]
+		switch {
+		case listed && reg.Busy:
+			_, _, err = c.transition(ctx, r.ID, store.RunnerBusy, store.Change{Message: "GitHub says that it runs a job"})
+		case !listed && asked.Sub(r.RegisteredAt) > goneGrace:
+			c.log.Info("retiring a runner whose registration GitHub has deleted", "runner", r.ID)
+			if err = c.store.SetRunnerDeregistered(ctx, r.ID); err == nil {
+				c.spawn(ctx, &c.retiring, r.ID, func(ctx context.Context) { c.retire(ctx, r.ID, "GitHub deleted its registration") })
+			}
+		}
+		if err != nil && !errors.Is(err, store.ErrTransition) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
+	"github.com/zoomies-fleet/zoomies/controller/store"
+)
+
+// snapshot reads everything that a scheduling decision is made from.
+func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
+	now := c.now()
+	s := scheduler.Snapshot{Now: now, Tunables: c.set.Scheduler}
+	fail := func(what string, err error) (scheduler.Snapshot, error) {
+		return s, fmt.Errorf("cannot read %s for a scheduling decision: %w", what, err)
+	}
+	ins, err := c.store.Installations(ctx)
+	if err != nil {
+		return fail("installations", err)
+	}
+	held := map[string]string{}
+	for _, in := range ins {
+		if now.Before(in.HoldUntil) {
+			held[in.ID] = fmt.Sprintf("GitHub asked us to wait until %s: %s", in.HoldUntil.UTC().Format(time.RFC3339), in.HoldReason)
+		}
+	}
+	pools, err := c.store.Pools(ctx)
+	if err != nil {
+		return fail("pools", err)
+	}
+	for _, p := range pools {
+		s.Pools = append(s.Pools, scheduler.Pool{
+			ID: p.ID, Name: p.Name, Labels: p.Labels, Backend: p.Backend, OS: p.OS, Arch: p.Arch,
+			HostSelector: p.HostSelector, Repository: p.Repository, Installation: p.InstallationID,
+			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: held[p.InstallationID],
+			IdleTimeout: p.IdleTimeout, ScaleUpDelay: p.ScaleUpDelay, MaxLifetime: p.MaxLifetime, RepoLimit: p.RepoLimit,
+		})
+	}
+	jobs, err := c.store.Jobs(ctx, store.JobFilter{States: []store.JobState{store.JobQueued, store.JobInProgress}})
+	if err != nil {
+		return fail("jobs", err)
+	}
+	repo := make(map[string]string, len(jobs))
+	for _, j := range jobs {
+		repo[j.ID] = j.Repository
+		s.Jobs = append(s.Jobs, scheduler.Job{
+			ID: j.ID, Installation: j.InstallationID, Repository: j.Repository, Labels: j.Labels,
+			State: string(j.State), QueuedAt: j.SeenAt,
+		})
+	}
+	runners, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{
+		store.RunnerProvisioning, store.RunnerRegistering, store.RunnerIdle, store.RunnerBusy, store.RunnerDraining, store.RunnerFailed,
+	}})
+	if err != nil {
+		return fail("runners", err)
+	}
+	for _, r := range runners {
+		of := r.JobID
+		if of == "" {
+			of = r.DemandJobID
+		}
+		s.Runners = append(s.Runners, scheduler.Runner{
+			ID: r.ID, PoolID: r.PoolID, HostID: r.HostID, State: string(r.State), Repository: repo[of],
+			CreatedAt: r.CreatedAt, StateAt: r.StateAt, FinishedAt: r.FinishedAt,
+		})
+	}
+	hosts, err := c.store.Hosts(ctx)
+	if err != nil {
+		return fail("hosts", err)
+	}
+	for _, h := range hosts {
+		s.Hosts = append(s.Hosts, schedulerHost(h))
+	}
+	return s, nil
+}
+
+func schedulerHost(h store.Host) scheduler.Host {
+	out := scheduler.Host{
+		ID: h.ID, Name: h.Name, OS: h.OS, Arch: h.Arch, Labels: h.Labels, Capacity: h.Capacity,
+		Cordoned: h.Cordoned, Lost: !h.LostAt.IsZero(), LastHeartbeat: h.LastHeartbeatAt,
+	}
+	for _, b := range h.Backends {
+		if b.Error == "" {
+			out.Backends = append(out.Backends, b.Name)
+		}
+	}
+	return out
+}
