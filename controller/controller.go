@@ -107,6 +107,7 @@ type Controller struct {
 	minting  inflight // runners whose registration is being minted
 	retiring inflight // runners that are being withdrawn or retired
 	cleaning inflight // ended runners whose registration is being deleted
+	polling  inflight // installations that are being polled
 	work     sync.WaitGroup
 }
 

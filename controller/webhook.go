@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
@@ -29,7 +28,7 @@ func (c *Controller) webhook(w http.ResponseWriter, r *http.Request) {
 	status, outcome, detail := c.takeDelivery(r)
 	c.metrics.Inc(metrics.Deliveries, outcome)
 	if status >= http.StatusBadRequest {
-		c.log.Warn("refusing a webhook delivery", "delivery", r.Header.Get(github.HeaderDelivery), "status", status, "reason", detail)
+		c.log.Warn("refusing a webhook delivery", "delivery", r.Header.Get("X-GitHub-Delivery"), "status", status, "reason", detail)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -40,7 +39,12 @@ func (c *Controller) takeDelivery(r *http.Request) (status int, outcome, detail 
 	ctx := r.Context()
 	d, err := github.ReadDelivery(r, c.set.MaxWebhookBody)
 	if err != nil {
-		return github.DeliveryStatus(err), outcomeRefused, err.Error()
+		status := http.StatusBadRequest
+		var refusal *github.DeliveryError
+		if errors.As(err, &refusal) {
+			status = refusal.Status
+		}
+		return status, outcomeRefused, err.Error()
 	}
 	ins, err := c.store.Installations(ctx)
 	if err != nil {
@@ -56,11 +60,18 @@ func (c *Controller) takeDelivery(r *http.Request) (status int, outcome, detail 
 	if !github.Verify(d.Body, d.Signature, keys) {
 		return http.StatusUnauthorized, outcomeRefused, "the signature fits no webhook secret of this fleet"
 	}
-	if d.Event != github.EventWorkflowJob {
-		return http.StatusOK, outcomeIgnored, "event " + d.Event + " is of no use here"
+	if why := d.Ignored(); why != "" {
+		return http.StatusOK, outcomeIgnored, why
 	}
-	ev, err := github.ParseWorkflowJob(d.Payload)
+	body, err := d.Payload()
 	if err != nil {
+		return http.StatusBadRequest, outcomeRefused, err.Error()
+	}
+	ev, err := github.ParseWorkflowJob(body)
+	switch {
+	case errors.Is(err, github.ErrIgnored):
+		return http.StatusOK, outcomeIgnored, err.Error()
+	case err != nil:
 		return http.StatusBadRequest, outcomeRefused, err.Error()
 	}
 	return c.applyDelivery(ctx, d, ev, ins)
@@ -99,10 +110,9 @@ func (c *Controller) applyDelivery(ctx context.Context, d github.Delivery, ev gi
 // owner finds the installation that owns the repository of a delivery, whoever's secret signed it. The same job told through
 // an organisation's hook and through a repository's is therefore one job.
 func owner(ins []store.Installation, ev github.WorkflowJobEvent) (store.Installation, bool) {
-	account, _, _ := strings.Cut(ev.Job.Repository, "/")
 	var found store.Installation
 	for _, in := range ins {
-		if !strings.EqualFold(in.Account, account) {
+		if !ev.OwnedBy(in.Account) {
 			continue
 		}
 		if ev.InstallationID != 0 && in.InstallationID == ev.InstallationID {
