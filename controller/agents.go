@@ -33,11 +33,8 @@ func (a agents) host(ctx context.Context, cred protocol.Credential) (store.Host,
 
 // NewJoinToken makes a single-use join token and returns it; only its hash is kept.
 func (c *Controller) NewJoinToken(ctx context.Context, hostName string, embedded bool, ttl time.Duration) (string, error) {
-	token, err := auth.NewToken("zoojoin_")
-	if err != nil {
-		return "", fmt.Errorf("cannot make a join token: %w", err)
-	}
-	_, err = c.store.CreateJoinToken(ctx, store.JoinToken{Hash: auth.HashToken(token), HostName: hostName, Embedded: embedded, ExpiresAt: c.now().Add(ttl)})
+	token := auth.NewToken("zoojoin_")
+	_, err := c.store.CreateJoinToken(ctx, store.JoinToken{Hash: auth.HashToken(token), HostName: hostName, Embedded: embedded, ExpiresAt: c.now().Add(ttl)})
 	if err != nil {
 		return "", fmt.Errorf("cannot write a join token: %w", err)
 	}
@@ -50,10 +47,7 @@ func (a agents) Join(ctx context.Context, req protocol.JoinRequest) (protocol.Jo
 	if req.Name == "" {
 		return protocol.JoinResponse{}, fmt.Errorf("%w: a host needs a name to join", protocol.ErrConflict)
 	}
-	token, err := auth.NewToken("zooagent_")
-	if err != nil {
-		return protocol.JoinResponse{}, err
-	}
+	token := auth.NewToken("zooagent_")
 	h, dropped, err := a.c.store.JoinHost(ctx, auth.HashToken(req.Token), req.Name, auth.HashToken(token), hostUpdate(req.Version, req.Host))
 	if errors.Is(err, store.ErrTokenSpent) {
 		a.c.log.Warn("refusing a join: the token is unknown, spent or expired", "host", req.Name)

@@ -23,7 +23,7 @@ func (c *Controller) Handler() http.Handler {
 	r.Handle("/metrics", c.metricsHandler())
 	r.Post("/webhooks/github", c.webhook)
 	agents := protocol.Handler(c.Agents())
-	r.Handle(protocol.PathPrefix+"*", agents)
+	r.Handle("/api/v1/agent/*", agents)
 	return r
 }
 

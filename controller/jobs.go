@@ -31,13 +31,13 @@ func jobState(status string) store.JobState {
 	}
 }
 
-// learnJob takes in what GitHub says of a job when we asked.
-func (c *Controller) learnJob(ctx context.Context, installationID string, s github.JobState) error {
+// learnJob takes in what GitHub says of a job when we asked. It says whether that was news.
+func (c *Controller) learnJob(ctx context.Context, installationID string, s github.JobState) (bool, error) {
 	ch, err := c.store.UpsertJob(ctx, jobUpdate(installationID, s, true))
 	if err != nil {
-		return fmt.Errorf("cannot record job %d of %s: %w", s.GitHubID, s.Repository, err)
+		return false, fmt.Errorf("cannot record job %d of %s: %w", s.GitHubID, s.Repository, err)
 	}
-	return c.jobMoved(ctx, ch)
+	return ch.Changed, c.jobMoved(ctx, ch)
 }
 
 // jobMoved does what follows from what was just said of a job, whether that was news or not: a repeated word may be the

@@ -17,7 +17,7 @@ const (
 	waitingRecheck = time.Minute
 	// pollTick is the pace at which it is decided whether an installation is due.
 	pollTick = 5 * time.Second
-	// pollOnlyAfter is how long a fleet may live on polling alone before that is a problem to name.
+	// pollOnlyAfter is how long webhooks may be silent, while polls find jobs, before that is a problem to name.
 	pollOnlyAfter = 15 * time.Minute
 )
 
@@ -67,7 +67,6 @@ func (c *Controller) sweep(ctx context.Context, in store.Installation, st *pollS
 	if d.Depth == github.PollNone {
 		return
 	}
-	c.judgePolling(in, now)
 	api, in, err := c.github(ctx, in.ID)
 	if err != nil {
 		if !errors.Is(err, errHeld) && ctx.Err() == nil {
@@ -77,11 +76,17 @@ func (c *Controller) sweep(ctx context.Context, in store.Installation, st *pollS
 	}
 	st.last = now
 	jobs, err := github.Sweep(ctx, api, d.Depth)
+	news := 0
 	for _, j := range jobs {
-		if lerr := c.learnJob(ctx, in.ID, j); lerr != nil && ctx.Err() == nil {
+		changed, lerr := c.learnJob(ctx, in.ID, j)
+		if lerr != nil && ctx.Err() == nil {
 			c.log.Error("cannot record a polled job", "installation", in.Name, "err", lerr)
 		}
+		if changed {
+			news++
+		}
 	}
+	c.judgePolling(in, news, now)
 	if err != nil {
 		if err := c.githubErr(ctx, in, err); ctx.Err() == nil {
 			c.log.Warn("the poll of an installation stopped", "installation", in.Name, "err", err)
@@ -93,22 +98,24 @@ func (c *Controller) sweep(ctx context.Context, in store.Installation, st *pollS
 	}
 }
 
-// judgePolling names it when no webhook of an installation arrives: a fleet that stopped receiving them looks exactly like a
-// quiet one.
-func (c *Controller) judgePolling(in store.Installation, now time.Time) {
+// judgePolling names it when polls find what no webhook said: a fleet that stopped receiving them looks exactly like a quiet one.
+func (c *Controller) judgePolling(in store.Installation, news int, now time.Time) {
 	since := in.LastDeliveryAt
 	if since.IsZero() {
 		since = c.started
 	}
-	if now.Sub(since) < pollOnlyAfter {
+	switch silent := now.Sub(since); {
+	case silent < pollOnlyAfter && !in.LastDeliveryAt.IsZero():
 		c.problems.clear(ProblemPollOnly, in.ID)
+		return
+	case news == 0 || silent < pollOnlyAfter:
 		return
 	}
 	c.problems.raise(in.ID, Problem{
 		Code:  ProblemPollOnly,
 		Title: "Installation " + in.Name + " is served by polling alone",
-		Why:   "No webhook of it has arrived for " + now.Sub(since).Round(time.Minute).String() + ". Jobs still run, up to a poll interval later.",
-		Fix:   "If jobs were queued in that time, check the App's webhook address and secret, and whether GitHub can reach this controller.",
+		Why:   "A poll found jobs that no webhook told of; none has arrived for " + now.Sub(since).Round(time.Minute).String() + ". Jobs still run, up to a poll interval later.",
+		Fix:   "Check the App's webhook address and secret, and whether GitHub can reach this controller.",
 	})
 }
 
@@ -141,7 +148,7 @@ func (c *Controller) recheck(ctx context.Context, in store.Installation) error {
 		if err != nil {
 			return c.githubErr(ctx, in, err)
 		}
-		if err := c.learnJob(ctx, in.ID, s); err != nil {
+		if _, err := c.learnJob(ctx, in.ID, s); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,6 @@ const (
 	PathResult    = "/api/v1/agent/tasks/result" // POST
 	PathReports   = "/api/v1/agent/reports"      // POST
 	PathLogs      = "/api/v1/agent/logs/"        // POST, + stream ID, chunked body
-	PathPrefix    = "/api/v1/agent/" // of all of the above
 )
 
 // Errors that both halves branch on. The HTTP transport maps each to a status code and back.

@@ -66,9 +66,9 @@ func runDemo(cmd *cobra.Command, f demoFlags) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	out := cmd.ErrOrStderr()
 	fmt.Fprintln(out, "starting Podman, a controller and a simulated GitHub …")
-	set := controller.DefaultSettings()
 	fleet, err := demo.Start(cmd.Context(), demo.Options{
-		Dir: dir, ImageFile: f.image, Capacity: f.capacity, MaxPool: f.capacity, Settings: set, Logger: log,
+		NodeOptions: demo.NodeOptions{Dir: dir, Capacity: f.capacity, Settings: controller.DefaultSettings(), Logger: log},
+		ImageFile:   f.image, MaxPool: f.capacity,
 	})
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func progress(w io.Writer, plain bool) demo.Progress {
 }
 
 func describe(w io.Writer, f *demo.Fleet) {
-	fmt.Fprintf(w, "controller   %s   (health %s/healthz, metrics %s/metrics, webhooks %s/webhooks/github)\n", f.URL, f.URL, f.URL, f.URL)
+	fmt.Fprintf(w, "controller   %s   (health %s/healthz, metrics %s/metrics, webhooks %s/webhooks/github)\n", f.URL(), f.URL(), f.URL(), f.URL())
 	fmt.Fprintf(w, "github       %s   (simulated)\n", f.GitHub.URL())
 	fmt.Fprintf(w, "engine       podman, its own storage, thrown away at the end\n\n")
 }

@@ -45,7 +45,7 @@ func plainRun(ctx context.Context, f *Fleet, i int) (time.Duration, error) {
 	p := f.Pool
 	args := append(f.Engine.Args(), "run", "--rm", "--name", fmt.Sprintf("plain-%d", i), "--pull", "never",
 		"--network", "bridge", "--cpus", fmt.Sprint(p.CPUs), "--memory", fmt.Sprintf("%dm", p.MemoryMB), "--pids-limit", fmt.Sprint(p.PidsLimit))
-	args = append(args, f.Engine.RunArgs()...)
+	args = append(args, f.Engine.RunFlags()...)
 	args = append(args, Image)
 	cmd := exec.CommandContext(ctx, "podman", args...) //nolint:gosec // our own arguments
 	cmd.Env = f.Engine.Env()

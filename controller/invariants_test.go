@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/agent"
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
+	"github.com/zoomies-fleet/zoomies/controller/tasks"
+)
+
+// relation says that one constant must be at least another.
+type relation struct {
+	what        string
+	long, short time.Duration
+	why         string
+}
+
+func check(t *testing.T, rs []relation) {
+	t.Helper()
+	for _, r := range rs {
+		if r.long < r.short {
+			t.Errorf("%s: %s is less than %s: %s", r.what, r.long, r.short, r.why)
+		}
+	}
+}
+
+func TestInvariantsSilenceLadder(t *testing.T) {
+	t.Parallel()
+	s := DefaultSettings()
+	check(t, []relation{
+		{"heartbeat timeout ≥ 3 intervals", s.Scheduler.HeartbeatTimeout, 3 * s.HeartbeatInterval, "one slow heartbeat must never make a host unhealthy"},
+		{"host lost after it is unhealthy", HostLostAfter - time.Second, s.Scheduler.HeartbeatTimeout, "no runner may be failed on a host that is still being given new ones"},
+		{"the agent's own pace until told", agent.HeartbeatInterval, s.HeartbeatInterval, "both halves must start from one number"},
+		{"host lost ≥ 2 housekeeping ticks", HostLostAfter, 2 * HousekeepingTick, "silence is judged on the tick"},
+	})
+}
+
+func TestInvariantsLeasesOutlastTheirWork(t *testing.T) {
+	t.Parallel()
+	s := DefaultSettings()
+	lease := func(k protocol.TaskKind) time.Duration { return tasks.Lease(string(k)) }
+	check(t, []relation{
+		{"create lease > create timeout", lease(protocol.TaskCreate) - time.Second, s.CreateTimeout, "a create must not be offered again while the first is under way"},
+		{"create lease > the agent's own create timeout", lease(protocol.TaskCreate) - time.Second, agent.CreateTimeout, "the same, for a task that names no bound"},
+		{"stop lease > grace + margin", lease(protocol.TaskStop) - time.Second, StopGrace + agent.StopMargin, "a stop must not be offered again while the first is under way"},
+		{"remove lease > remove timeout", lease(protocol.TaskRemove) - time.Second, agent.RemoveTimeout, "a remove must not be offered again while the first is under way"},
+		{"prewarm lease > prewarm timeout", lease(protocol.TaskPrewarm) - time.Second, agent.PrewarmTimeout, "a prewarm must not be offered again while the first is under way"},
+	})
+	for _, k := range []protocol.TaskKind{protocol.TaskCreate, protocol.TaskStop, protocol.TaskRemove} {
+		if n := tasks.Offers(string(k)); n != 3 {
+			t.Errorf("%s is offered %d times, want 3", k, n)
+		}
+	}
+	if n := tasks.Offers(string(protocol.TaskStreamLogs)); n != 1 {
+		t.Errorf("a log relay is offered %d times: its viewer is long gone", n)
+	}
+}
+
+func TestInvariantsStartIsGivenLongEnough(t *testing.T) {
+	t.Parallel()
+	s := DefaultSettings()
+	check(t, []relation{
+		{"provision timeout > create timeout + daemon wait", s.Scheduler.ProvisionTimeout - time.Second, s.CreateTimeout + s.DaemonWait, "the bound that gives up must be the most patient"},
+		{"provision timeout ≤ create lease", tasks.CreateLease, s.Scheduler.ProvisionTimeout, "no runner may be failed with its create neither redelivered nor abandoned"},
+		{"failed retention ≥ longest backoff", s.Scheduler.FailedRetention, s.Scheduler.MaxStartBackoff, "the failures that a wait is computed from must outlive it"},
+		{"half the provision timeout > daemon wait", s.Scheduler.ProvisionTimeout / 2, s.DaemonWait, "a runner that waits for its daemon as told is not stuck"},
+		{"orphan grace ≥ missing grace", agent.OrphanGrace, agent.MissingGrace, "what a list may omit for a moment is no orphan"},
+	})
+}
+
+func TestInvariantsRetention(t *testing.T) {
+	t.Parallel()
+	d := scheduler.DefaultTunables()
+	want := map[string][2]time.Duration{
+		"provision timeout": {d.ProvisionTimeout, 20 * time.Minute},
+		"failed retention":  {d.FailedRetention, 10 * time.Minute},
+		"start backoff":     {d.StartBackoff, 10 * time.Second},
+		"longest backoff":   {d.MaxStartBackoff, 5 * time.Minute},
+		"heartbeat timeout": {d.HeartbeatTimeout, 90 * time.Second},
+		"longest hold":      {github.MaxHold, time.Hour},
+		"lost after":        {HostLostAfter, 5 * time.Minute},
+		"reap interval":     {ReapInterval, 10 * time.Minute},
+		"drain grace":       {DrainGrace, 5 * time.Minute},
+		"shutdown grace":    {agent.ShutdownGrace, 30 * time.Second},
+	}
+	for name, v := range want {
+		if v[0] != v[1] {
+			t.Errorf("%s is %s, the specification says %s", name, v[0], v[1])
+		}
+	}
+	if github.MintsPerMinute >= 166 {
+		t.Errorf("%d mints a minute reach GitHub's own ceiling", github.MintsPerMinute)
+	}
+}
