@@ -1,0 +1,164 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const jobColumns columns = `id, installation_id, github_id, run_id, run_attempt, repository, workflow, name, labels,
+	state, conclusion, runner_id, runner_name, fleet_fault, html_url, queued_at, seen_at, started_at, completed_at, checked_at`
+
+const selectJob = "SELECT " + string(jobColumns) + " FROM jobs"
+
+func (j *Job) values() []any {
+	return []any{j.ID, j.InstallationID, j.GitHubID, j.RunID, j.RunAttempt, j.Repository, j.Workflow, j.Name, jsonList(j.Labels),
+		string(j.State), j.Conclusion, j.RunnerID, j.RunnerName, j.FleetFault, j.HTMLURL,
+		micros(j.QueuedAt), micros(j.SeenAt), micros(j.StartedAt), micros(j.CompletedAt), micros(j.CheckedAt)}
+}
+
+func scanJob(row scanner) (j Job, err error) {
+	err = row.Scan(&j.ID, &j.InstallationID, &j.GitHubID, &j.RunID, &j.RunAttempt, &j.Repository, &j.Workflow, &j.Name, intoJSON(&j.Labels),
+		&j.State, &j.Conclusion, &j.RunnerID, &j.RunnerName, &j.FleetFault, &j.HTMLURL,
+		intoTime(&j.QueuedAt), intoTime(&j.SeenAt), intoTime(&j.StartedAt), intoTime(&j.CompletedAt), intoTime(&j.CheckedAt))
+	return j, err
+}
+
+// jobRank orders the states of a job: it never goes to a lower rank. Queued and waiting share
+// one, so the two alternate.
+func jobRank(s JobState) int {
+	switch s {
+	case JobWaiting, JobQueued:
+		return 1
+	case JobInProgress:
+		return 2
+	case JobCompleted:
+		return 3
+	}
+	return 0
+}
+
+// UpsertJob applies what GitHub says of a job. A job never moves backwards: waiting and queued
+// rank alike and alternate, in_progress is above them, completed above all and keeps its first
+// conclusion. Fields fill in and are never blanked. The same job heard of twice, through any
+// number of hooks and polls, is one row; a re-run is a new GitHub job and so a new row.
+func (s *Store) UpsertJob(ctx context.Context, u JobUpdate) (JobChange, error) {
+	now := s.now()
+	c, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (JobChange, error) { return upsertJob(ctx, t, u, now) })
+	return c, errorf(err, "record job %d", u.GitHubID)
+}
+
+func upsertJob(ctx context.Context, t *tx, u JobUpdate, now time.Time) (JobChange, error) {
+	known, err := all(ctx, t, scanJob, selectJob+" WHERE installation_id = ? AND github_id = ?", u.InstallationID, u.GitHubID)
+	if err != nil {
+		return JobChange{}, err
+	}
+	if u.State != "" && jobRank(u.State) == 0 {
+		return JobChange{}, fmt.Errorf("%.32q is not a state of a job", string(u.State))
+	}
+	if len(known) == 0 {
+		if u.State == "" || u.GitHubID == 0 {
+			return JobChange{}, fmt.Errorf("a new job needs a state and GitHub's ID")
+		}
+		j := Job{ID: NewID(idJob), InstallationID: u.InstallationID, GitHubID: u.GitHubID, SeenAt: now, QueuedAt: now}
+		j.apply(u, now)
+		_, err := exec(ctx, t, jobColumns.insert("jobs"), j.values()...)
+		return JobChange{Job: j, Changed: true}, err
+	}
+	j := known[0]
+	c := JobChange{Previous: j.State}
+	j.apply(u, now)
+	c.Job, c.Changed = j, j.State != c.Previous
+	return c, execOne(ctx, t, jobColumns.update("jobs"), append(j.values(), j.ID)...)
+}
+
+// apply takes over what u says, in such a way that any order and repetition of a job's deliveries
+// up to its completion ends in the same row.
+func (j *Job) apply(u JobUpdate, now time.Time) {
+	if u.State != "" && jobRank(u.State) >= jobRank(j.State) {
+		j.State = u.State
+		j.CheckedAt = now // what is below the stored state is old news and confirms nothing
+	}
+	fill(&j.RunID, u.RunID)
+	fill(&j.RunAttempt, u.RunAttempt)
+	fill(&j.Repository, u.Repository)
+	fill(&j.Workflow, u.Workflow)
+	fill(&j.Name, u.Name)
+	fill(&j.RunnerName, u.RunnerName)
+	fill(&j.HTMLURL, u.HTMLURL)
+	if len(j.Labels) == 0 && len(u.Labels) > 0 {
+		j.Labels = u.Labels
+	}
+	// QueuedAt is our own word until GitHub has given its own.
+	if at := stamp(u.QueuedAt); !at.IsZero() && (j.QueuedAt.Equal(j.SeenAt) || at.Before(j.QueuedAt)) {
+		j.QueuedAt = at
+	}
+	// GitHub sends a "started" with queued jobs too, which means nothing.
+	if at := stamp(u.StartedAt); !at.IsZero() && jobRank(u.State) >= jobRank(JobInProgress) && (j.StartedAt.IsZero() || at.Before(j.StartedAt)) {
+		j.StartedAt = at
+	}
+	if u.State == JobCompleted {
+		fill(&j.Conclusion, u.Conclusion)
+		fill(&j.CompletedAt, stamp(u.CompletedAt))
+		fill(&j.CompletedAt, now)
+	}
+}
+
+// fill sets an empty field.
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Job returns one job. ErrNotFound when there is none.
+func (s *Store) Job(ctx context.Context, id string) (Job, error) {
+	j, err := one(ctx, s.readers, scanJob, selectJob+" WHERE id = ?", id)
+	return j, errorf(err, "read job %s", id)
+}
+
+// JobByGitHubID returns the installation's job of that GitHub ID. ErrNotFound when there is none.
+func (s *Store) JobByGitHubID(ctx context.Context, installationID string, githubID int64) (Job, error) {
+	j, err := one(ctx, s.readers, scanJob, selectJob+" WHERE installation_id = ? AND github_id = ?", installationID, githubID)
+	return j, errorf(err, "read job %d", githubID)
+}
+
+// JobFilter selects jobs. Zero fields select all.
+type JobFilter struct {
+	States        []JobState
+	Installation  string
+	CheckedBefore time.Time // only jobs whose CheckedAt is before
+	Limit         int
+}
+
+// Jobs returns jobs, oldest QueuedAt first, then by GitHubID.
+func (s *Store) Jobs(ctx context.Context, f JobFilter) ([]Job, error) {
+	var w where
+	if len(f.States) > 0 {
+		w.add("state IN ("+marks(len(f.States))+")", anys(f.States)...)
+		unfinished := true
+		for _, st := range f.States {
+			unfinished = unfinished && st != JobCompleted
+		}
+		if unfinished {
+			w.add("state <> 'completed'") // lets the index of unfinished jobs serve
+		}
+	}
+	if f.Installation != "" {
+		w.add("installation_id = ?", f.Installation)
+	}
+	if !f.CheckedBefore.IsZero() {
+		w.add("checked_at < ?", micros(f.CheckedBefore))
+	}
+	list, err := all(ctx, s.readers, scanJob, selectJob+w.String()+" ORDER BY queued_at, github_id"+limit(f.Limit), w.args...)
+	return list, errorf(err, "list jobs")
+}
+
+// SetJobFleetFault records why the fleet, not the workflow, failed a job.
+func (s *Store) SetJobFleetFault(ctx context.Context, id, why string) error {
+	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
+		return execOne(ctx, t, "UPDATE jobs SET fleet_fault = ? WHERE id = ?", why, id)
+	})
+	return errorf(err, "record the fault of job %s", id)
+}

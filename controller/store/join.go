@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const joinTokenColumns columns = "id, hash, host_name, embedded, expires_at, used_at, used_by, created_at"
+
+func scanJoinToken(row scanner) (t JoinToken, err error) {
+	err = row.Scan(&t.ID, &t.Hash, &t.HostName, &t.Embedded, intoTime(&t.ExpiresAt), intoTime(&t.UsedAt), &t.UsedBy, intoTime(&t.CreatedAt))
+	return t, err
+}
+
+// CreateJoinToken writes a join token, with a new ID unless it has one, and returns it.
+func (s *Store) CreateJoinToken(ctx context.Context, jt JoinToken) (JoinToken, error) {
+	if jt.ID == "" {
+		jt.ID = NewID(idJoinToken)
+	}
+	jt.CreatedAt, jt.ExpiresAt = s.now(), stamp(jt.ExpiresAt)
+	jt.UsedAt, jt.UsedBy = time.Time{}, ""
+	if jt.Hash == "" || !jt.ExpiresAt.After(jt.CreatedAt) {
+		return JoinToken{}, fmt.Errorf("cannot create a join token: it needs a hash and an end in the future")
+	}
+	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
+		_, err := exec(ctx, t, joinTokenColumns.insert("join_tokens"),
+			jt.ID, jt.Hash, jt.HostName, jt.Embedded, micros(jt.ExpiresAt), int64(0), "", micros(jt.CreatedAt))
+		return err
+	})
+	if err != nil {
+		return JoinToken{}, errorf(err, "create a join token")
+	}
+	return jt, nil
+}
+
+// joined is what a join changed.
+type joined struct {
+	host   Host
+	failed []Runner
+}
+
+// JoinHost spends the join token and makes or renews the host, in one transaction. A host that
+// joins again under its name keeps its ID, its cordon and its history, and gets the new agent
+// token; every live runner recorded on it goes to failed and its outstanding tasks fail, since
+// its agent knows nothing of them. Those runners are returned. The name of the controller's own
+// host is ErrConflict for any other, and the other way round.
+func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHash string, u HostUpdate) (Host, []Runner, error) {
+	if name == "" || agentTokenHash == "" {
+		return Host{}, nil, fmt.Errorf("cannot join a host: it needs a name and a token")
+	}
+	now := s.now()
+	j, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (joined, error) {
+		jt, err := one(ctx, t, scanJoinToken, "SELECT "+string(joinTokenColumns)+" FROM join_tokens WHERE hash = ?", joinTokenHash)
+		if classify(err) == ErrNotFound || err == nil && !jt.admits(name, now) { //nolint:errorlint // one returns the plain value
+			return joined{}, ErrTokenSpent
+		} else if err != nil {
+			return joined{}, err
+		}
+		j, err := renewHost(ctx, t, jt, name, agentTokenHash, u, now)
+		if err != nil {
+			return joined{}, err
+		}
+		n, err := exec(ctx, t, "UPDATE join_tokens SET used_at = ?, used_by = ? WHERE id = ? AND used_at = 0", micros(now), j.host.ID, jt.ID)
+		if err == nil && n != 1 {
+			err = ErrTokenSpent
+		}
+		return j, err
+	})
+	return j.host, j.failed, errorf(err, "join host %q", name)
+}
+
+// admits says whether the token lets a host of that name in now.
+func (jt *JoinToken) admits(name string, now time.Time) bool {
+	return jt.UsedAt.IsZero() && now.Before(jt.ExpiresAt) && (jt.HostName == "" || jt.HostName == name)
+}
+
+// renewHost makes the host's row, or brings the one of that name back to life.
+func renewHost(ctx context.Context, t *tx, jt JoinToken, name, tokenHash string, u HostUpdate, now time.Time) (j joined, err error) {
+	known, err := all(ctx, t, scanHost, selectHost+" WHERE name = ?", name)
+	if err != nil {
+		return j, err
+	}
+	if len(known) == 0 {
+		j.host = Host{ID: NewID(idHost), Name: name, Embedded: jt.Embedded, LastHeartbeatAt: now, JoinedAt: now}
+		j.host.apply(u)
+		_, err := exec(ctx, t, "INSERT INTO hosts ("+string(hostColumns)+", token_hash) VALUES ("+marks(len(hostColumns.names())+1)+")",
+			append(j.host.values(), tokenHash)...)
+		return j, err
+	}
+	j.host = known[0]
+	if j.host.Embedded != jt.Embedded {
+		return j, fmt.Errorf("%w: the name belongs to the controller's own host or to a remote one; give the host another name", ErrConflict)
+	}
+	j.host.apply(u)
+	j.host.LastHeartbeatAt, j.host.LostAt, j.host.JoinedAt = now, time.Time{}, now
+	if err := execOne(ctx, t, hostColumns.update("hosts"), append(j.host.values(), j.host.ID)...); err != nil {
+		return j, err
+	}
+	if err := execOne(ctx, t, "UPDATE hosts SET token_hash = ? WHERE id = ?", tokenHash, j.host.ID); err != nil {
+		return j, err
+	}
+	const why = "the host joined again and its agent knows nothing of this runner"
+	live, err := all(ctx, t, scanRunner, selectRunner+" WHERE host_id = ? AND "+liveRunner+" ORDER BY created_at, id", j.host.ID)
+	if err != nil {
+		return j, err
+	}
+	for _, r := range live {
+		r, _, err := transition(ctx, t, r, RunnerFailed, Change{Message: why}, now)
+		if err != nil {
+			return j, err
+		}
+		j.failed = append(j.failed, r)
+	}
+	_, err = failHostTasks(ctx, t, j.host.ID, "the host joined again", now)
+	return j, err
+}
