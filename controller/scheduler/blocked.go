@@ -56,7 +56,9 @@ func (s *shape) all() []Cause {
 // than the one that is only cordoned.
 func (s *shape) fix() string {
 	switch n := s.causes; {
-	case n[causeCordoned] > 0:
+	case n[causeCordoned] == 1:
+		return "Uncordon the one host that would fit."
+	case n[causeCordoned] > 1:
 		return fmt.Sprintf("Uncordon one of the %s that would fit.", count(n[causeCordoned], "cordoned host"))
 	case n[causeUnhealthy]+n[causeLost] > 0:
 		return fmt.Sprintf("Bring back %s whose agent has gone silent: check its power, its network and the agent.",

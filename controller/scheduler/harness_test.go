@@ -60,8 +60,8 @@ func (f *fleet) job(id string, labels []string, change ...func(*Job)) *fleet {
 }
 
 func (f *fleet) jobs(n int, labels []string, change ...func(*Job)) *fleet {
-	for i := range n {
-		f.job(fmt.Sprintf("job_%03d", len(f.Jobs)+i), labels, change...)
+	for range n {
+		f.job(fmt.Sprintf("job_%03d", len(f.Jobs)), labels, change...)
 	}
 	return f
 }
