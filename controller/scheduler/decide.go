@@ -112,11 +112,11 @@ const (
 // twice is one job; one that is also listed as in progress is not queued any more.
 func (d *pass) takeJobs(jobs []Job) {
 	seen := make(map[string]struct{}, len(jobs))
-	waiting := 0
+	waiting := make([]age, 0, len(jobs))
 	for i := range jobs {
 		switch j := &jobs[i]; j.State {
 		case queued:
-			waiting++
+			waiting = append(waiting, age{j.QueuedAt.Unix(), j.QueuedAt.Nanosecond(), i})
 		case inProgress:
 			if _, dup := seen[j.ID]; dup {
 				continue
@@ -127,20 +127,23 @@ func (d *pass) takeJobs(jobs []Job) {
 			}
 		}
 	}
-	d.jobs = make([]queuedJob, 0, waiting)
-	for i := range jobs {
-		if jobs[i].State == queued {
-			d.jobs = append(d.jobs, queuedJob{Job: &jobs[i]})
+	slices.SortFunc(waiting, func(a, b age) int {
+		if c := cmp.Or(cmp.Compare(a.second, b.second), cmp.Compare(a.nano, b.nano)); c != 0 {
+			return c
 		}
-	}
-	slices.SortFunc(d.jobs, func(a, b queuedJob) int { return compareJobs(a.Job, b.Job) })
-	for i := range d.jobs {
-		j := &d.jobs[i]
+		return compareCopies(&jobs[a.job], &jobs[b.job])
+	})
+	d.jobs = make([]queuedJob, 0, len(waiting))
+	for _, w := range waiting {
+		j := &jobs[w.job]
 		if _, dup := seen[j.ID]; dup {
 			continue
 		}
 		seen[j.ID] = struct{}{}
-		j.group = d.match.group(j.Job)
+		d.jobs = append(d.jobs, queuedJob{Job: j, group: d.match.group(j)})
+	}
+	for i := range d.jobs {
+		j := &d.jobs[i]
 		if p := j.group.pool; p != nil {
 			p.queue = append(p.queue, j)
 			j.place = len(p.queue)
@@ -150,13 +153,17 @@ func (d *pass) takeJobs(jobs []Job) {
 	}
 }
 
-// compareJobs puts the oldest first. What comes after the ID matters only between two copies of one job.
-func compareJobs(a, b *Job) int {
-	if c := cmp.Or(a.QueuedAt.Compare(b.QueuedAt), strings.Compare(a.ID, b.ID)); c != 0 {
-		return c
-	}
-	return cmp.Or(strings.Compare(a.Installation, b.Installation), strings.Compare(a.Repository, b.Repository),
-		slices.Compare(a.Labels, b.Labels))
+// age is what jobs are sorted by. It holds no pointers: ten thousand of them move cheaply.
+type age struct {
+	second int64
+	nano   int
+	job    int
+}
+
+// compareCopies orders jobs of one age by ID. The rest matters only between two copies of one job.
+func compareCopies(a, b *Job) int {
+	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Installation, b.Installation),
+		strings.Compare(a.Repository, b.Repository), slices.Compare(a.Labels, b.Labels))
 }
 
 // plan lists what was decided, in the order of the kinds.

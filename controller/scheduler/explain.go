@@ -53,8 +53,7 @@ type PoolVerdict struct {
 func Explain(s Snapshot, jobID string) Explanation {
 	d := decide(&s)
 	for i := range d.jobs {
-		// A second copy of a job was passed over and has no group.
-		if j := &d.jobs[i]; j.ID == jobID && j.group != nil {
+		if j := &d.jobs[i]; j.ID == jobID {
 			return d.explain(j)
 		}
 	}
