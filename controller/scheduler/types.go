@@ -15,7 +15,8 @@ type Snapshot struct {
 	Tunables Tunables
 }
 
-// Tunables are the scheduler's settings.
+// Tunables are the scheduler's settings. A time that is not positive, other than MaxLifetime,
+// takes its default: a setting that nobody filled in must not fail a whole fleet.
 type Tunables struct {
 	ProvisionTimeout time.Duration // 20 min: provisioning and registering together
 	MaxLifetime      time.Duration // retires an idle runner; 0 never
@@ -38,11 +39,12 @@ type Pool struct {
 	Min, Max     int
 	Priority     int
 	Enabled      bool
-	Held         string // when not empty, why nothing may be created now (GitHub asked us to wait, …)
-	IdleTimeout  time.Duration
+	Held         string        // when not empty, why nothing may be created now (GitHub asked us to wait, …)
+	HeldUntil    time.Time     // when Held ends, for people to read; zero when nobody knows
+	IdleTimeout  time.Duration // a surplus idle runner leaves after it; 0 is at once
 	ScaleUpDelay time.Duration
 	MaxLifetime  time.Duration // 0 takes Tunables.MaxLifetime
-	RepoLimit    int
+	RepoLimit    int           // runners one repository may hold at once; 0 is no limit
 }
 
 // Runner is what the decision needs of a runner. State uses the store's words.
@@ -50,6 +52,7 @@ type Runner struct {
 	ID, PoolID, HostID string
 	State              string // provisioning, registering, idle, busy, draining, failed
 	Repository         string // of its job, or of the demand that made it
+	DemandJobID        string // the job whose demand made it; empty for a warm runner or when unknown
 	CreatedAt          time.Time
 	StateAt            time.Time
 	FinishedAt         time.Time // failed only
@@ -109,7 +112,7 @@ type Action struct {
 // PoolDecision says what a pool should be and why.
 type PoolDecision struct {
 	PoolID  string
-	Live    int // provisioning, registering, idle, busy (draining runners accept nothing)
+	Live    int // in the snapshot: provisioning, registering, idle, busy (draining runners accept nothing)
 	Desired int
 	Queued  int // jobs that wait for this pool
 	Reason  string
@@ -120,7 +123,7 @@ type PoolDecision struct {
 
 // Blocked says why a pool cannot have what it wants.
 type Blocked struct {
-	Wanted     int
+	Wanted     int       // runners that are wanted and cannot be created now
 	Causes     []Cause   // hosts by what keeps each from serving, most frequent first
 	Fix        string    // what an operator can do, one sentence
 	AtCapacity bool      // every host that fits is merely full: a normal state
