@@ -1,0 +1,187 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containers/podman/v5/pkg/bindings/containers"
+	"github.com/containers/podman/v5/pkg/specgen"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+)
+
+// Create makes and starts a workload in as few calls as the engine allows: the image is not
+// asked for beforehand (a create that misses it says so), the look for another workload of
+// the same runner runs beside the create, and nothing is inspected afterwards.
+func (b *Backend) Create(ctx context.Context, spec backend.Spec) (backend.Workload, error) {
+	w, err := b.create(ctx, spec, true)
+	if err != nil {
+		return backend.Workload{}, fmt.Errorf("cannot create workload %q: %w", spec.Name, err)
+	}
+	return w, nil
+}
+
+// create stops short of starting when start is false, which only a test asks for: it is what
+// an agent killed between the two steps leaves behind.
+func (b *Backend) create(ctx context.Context, spec backend.Spec, start bool) (backend.Workload, error) {
+	if err := spec.Validate(); err != nil {
+		return backend.Workload{}, err
+	}
+	owner, err := b.owner(spec)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	spec.HostID = owner
+	end, err := b.begin(spec.RunnerID)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	defer end()
+	ctx, err = b.dial(ctx)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	f, err := b.features(ctx)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	if spec.Policy == backend.PullAlways {
+		if err := b.Prepare(ctx, spec.Image, spec.Policy); err != nil {
+			return backend.Workload{}, err
+		}
+	}
+
+	var made made
+	w, err := b.build(ctx, spec, f, start, &made)
+	if err != nil {
+		return backend.Workload{}, errors.Join(err, b.undo(ctx, made))
+	}
+	return w, nil
+}
+
+// made is what a create has made so far, in order.
+type made struct {
+	containers []string
+	volumes    []string
+}
+
+func (b *Backend) build(ctx context.Context, spec backend.Spec, f features, start bool, made *made) (backend.Workload, error) {
+	sidecar := ""
+	if spec.Daemon != nil {
+		// A sidecar takes long, so whether it may be made is settled first.
+		if err := b.alone(ctx, spec, nil); err != nil {
+			return backend.Workload{}, err
+		}
+		var err error
+		if sidecar, err = b.startDaemon(ctx, spec, f, made); err != nil {
+			return backend.Workload{}, err
+		}
+	}
+	s, err := runnerSpec(spec, f, sidecar)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	created := b.now()
+	id, err := b.place(ctx, spec, s, made)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	w := backend.Workload{
+		ID: id, Name: spec.Name, RunnerID: spec.RunnerID, PoolID: spec.PoolID,
+		Role: backend.RoleRunner, Phase: backend.Created, CreatedAt: created,
+	}
+	if !start {
+		return w, nil
+	}
+	if err := b.start(ctx, id); err != nil {
+		return backend.Workload{}, err
+	}
+	w.Phase, w.StartedAt = backend.Running, b.now()
+	return w, nil
+}
+
+// place creates the runner's container and makes sure that it is the runner's only one.
+func (b *Backend) place(ctx context.Context, spec backend.Spec, s *specgen.SpecGenerator, made *made) (string, error) {
+	var id string
+	both, inner := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		var err error
+		id, err = b.make(ctx, s, spec.Policy)
+		if err == nil {
+			made.containers = append(made.containers, id)
+		}
+		return err
+	})
+	if spec.Daemon == nil {
+		both.Go(func() error { return b.alone(inner, spec, &id) })
+	}
+	if err := both.Wait(); err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// alone is ErrExists when another container carries the runner's label. Its own name proves
+// which is ours while the create is under way.
+func (b *Backend) alone(ctx context.Context, spec backend.Spec, _ *string) error {
+	found, err := b.list(ctx, map[string]string{backend.LabelRunner: spec.RunnerID})
+	if err != nil {
+		return err
+	}
+	for _, c := range found {
+		if spec.Daemon == nil && len(c.Names) > 0 && c.Names[0] == spec.Name {
+			continue // ours, or one whose name makes the create fail
+		}
+		return fmt.Errorf("runner %s has workload %s: %w", spec.RunnerID, short(c.ID), backend.ErrExists)
+	}
+	return nil
+}
+
+// make creates one container, pulling its image when the engine says that it is missing.
+func (b *Backend) make(ctx context.Context, s *specgen.SpecGenerator, policy string) (string, error) {
+	id, err := b.createContainer(ctx, s)
+	if errors.Is(err, backend.ErrImage) && policy != backend.PullNever && policy != backend.PullAlways {
+		if err := b.pull(ctx, s.Image); err != nil {
+			return "", err
+		}
+		id, err = b.createContainer(ctx, s)
+	}
+	return id, err
+}
+
+func (b *Backend) createContainer(ctx context.Context, s *specgen.SpecGenerator) (string, error) {
+	ctx, done := settle(ctx, settleLimit)
+	defer done()
+	made, err := containers.CreateWithSpec(ctx, s, nil)
+	if err != nil {
+		return "", fault("create container "+s.Name, err)
+	}
+	return made.ID, nil
+}
+
+func (b *Backend) start(ctx context.Context, id string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("cannot start container %s: %w", short(id), err)
+	}
+	ctx, done := settle(ctx, settleLimit)
+	defer done()
+	return fault("start container "+short(id), containers.Start(ctx, id, nil))
+}
+
+// undo removes what a failed create made, whatever became of its context.
+func (b *Backend) undo(ctx context.Context, made made) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
+	defer cancel()
+	var errs []error
+	for i := len(made.containers) - 1; i >= 0; i-- {
+		errs = append(errs, b.removeContainer(ctx, made.containers[i]))
+	}
+	for _, name := range made.volumes {
+		errs = append(errs, b.removeVolume(ctx, name))
+	}
+	return errors.Join(errs...)
+}
+
+func short(id string) string { return id[:min(len(id), 12)] }

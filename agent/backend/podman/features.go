@@ -1,0 +1,140 @@
+package podman
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/bindings/system"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/peer"
+)
+
+// features is what the engine and the machine under it can do.
+type features struct {
+	info    backend.Info
+	rlimits []specs.POSIXRlimit // to be set on every create; nil when the defaults work
+	init    bool                // an init that reaps is installed
+}
+
+// Probe asks the engine what it is and can do. It is fresh each time, and what it finds is
+// used by the creates after it.
+func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
+	ctx, err := b.dial(ctx)
+	if err != nil {
+		return backend.Info{}, err
+	}
+	info, err := system.Info(ctx, nil)
+	if err != nil {
+		return backend.Info{}, fault("ask Podman what it can do", err)
+	}
+	if err := usable(info); err != nil {
+		return backend.Info{}, fmt.Errorf("cannot use Podman at %s: %w", b.socket, err)
+	}
+	found := b.read(ctx, info)
+	b.mu.Lock()
+	b.found = &found
+	b.mu.Unlock()
+	return found.info, nil
+}
+
+// features of the engine, asked once.
+func (b *Backend) features(ctx context.Context) (features, error) {
+	b.mu.Lock()
+	found := b.found
+	b.mu.Unlock()
+	if found != nil {
+		return *found, nil
+	}
+	if _, err := b.Probe(ctx); err != nil {
+		return features{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return *b.found, nil
+}
+
+func (b *Backend) read(ctx context.Context, info *define.Info) features {
+	host := info.Host
+	has := func(controller string) bool { return slices.Contains(host.CgroupControllers, controller) }
+	v2 := host.CgroupsVersion == "v2"
+	rootless := host.Security.Rootless
+	found := features{info: backend.Info{
+		Version: info.Version.Version, Rootless: rootless,
+		OS: host.OS, Arch: host.Arch,
+		CPUs: float64(host.CPUs), MemoryMB: host.MemTotal >> 20, CgroupV2: v2,
+		// Without root only version 2 lets limits be delegated.
+		CPULimit:    has("cpu") && (v2 || !rootless),
+		MemoryLimit: has("memory") && (v2 || !rootless),
+		PidsLimit:   has("pids") && (v2 || !rootless),
+	}}
+	if rootless {
+		return found // a rootless Podman asks for no more than it has
+	}
+	process, err := peer.Of(ctx, b.socket)
+	if err != nil {
+		b.log.Debug("cannot see Podman's process, so its own default limits stand", "error", err)
+		return found
+	}
+	found.rlimits = rlimits(process)
+	found.init = hasInit()
+	return found
+}
+
+// rlimits to ask for. A service of root asks for more open files and processes than it may
+// have itself, which the kernel refuses when it lacks CAP_SYS_RESOURCE: then its own hard
+// limits are the most it can give.
+func rlimits(p peer.Process) []specs.POSIXRlimit {
+	if p.MayRaiseLimits() {
+		return nil
+	}
+	var out []specs.POSIXRlimit
+	// Podman's API adds the RLIMIT_ prefix itself.
+	if n := p.MaxFiles; n > 0 {
+		out = append(out, specs.POSIXRlimit{Type: "NOFILE", Hard: n, Soft: n})
+	}
+	if n := p.MaxProcesses; n > 0 {
+		out = append(out, specs.POSIXRlimit{Type: "NPROC", Hard: n, Soft: n})
+	}
+	return out
+}
+
+// usable says why an engine cannot run anything here.
+func usable(info *define.Info) error {
+	host := info.Host
+	if host.CgroupsVersion == "v1" && host.OCIRuntime != nil && host.OCIRuntime.Name == "crun" && !host.Security.Rootless {
+		return fmt.Errorf("its runtime is crun, which refuses this machine's version 1 cgroups: install runc and let Zoomies start Podman itself, or set runtime = \"runc\" in containers.conf")
+	}
+	return nil
+}
+
+// hasInit says whether an init process that Podman puts into a container is installed. The
+// runner images' entrypoint reaps by itself where it is not.
+func hasInit() bool {
+	for _, path := range []string{"/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit", "/usr/local/libexec/podman/catatonit", "/usr/bin/catatonit"} {
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+	}
+	_, err := exec.LookPath("catatonit")
+	return err == nil
+}
+
+// network cuts "container:<id>" style modes down to what a pool may ask for.
+func network(mode string, rootless bool) (string, error) {
+	switch {
+	case mode == "" && rootless:
+		return "private", nil // the engine's own: pasta or slirp4netns
+	case mode == "":
+		return "bridge", nil
+	case strings.ContainsAny(mode, ":/ \x00"):
+		return "", fmt.Errorf("network %q is not bridge, host, none or a network's name", mode)
+	}
+	return mode, nil
+}

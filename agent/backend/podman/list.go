@@ -1,0 +1,165 @@
+package podman
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/bindings/containers"
+	"github.com/containers/podman/v5/pkg/domain/entities/types"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+)
+
+// killed is the exit code of a process that SIGKILL ended, the out-of-memory killer's too.
+const killed = 137
+
+// List returns the managed workloads of this host in every phase, sidecars included.
+func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
+	ctx, err := b.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := b.list(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]backend.Workload, 0, len(found))
+	for _, c := range found {
+		w := listed(c)
+		if w.Phase == backend.Exited && w.ExitCode == killed {
+			// A listing does not say who killed it.
+			data, err := containers.Inspect(ctx, c.ID, nil)
+			switch {
+			case gone(err):
+				continue
+			case err != nil:
+				return nil, fault("look at container "+short(c.ID), err)
+			}
+			w = inspected(data)
+		}
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(x, y backend.Workload) int { return x.CreatedAt.Compare(y.CreatedAt) })
+	b.forget(out)
+	return out, nil
+}
+
+// list asks for containers that carry our labels and the given ones.
+func (b *Backend) list(ctx context.Context, extra map[string]string) ([]types.ListContainer, error) {
+	found, err := containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(b.filter(extra)))
+	if err != nil {
+		return nil, fault("list containers", err)
+	}
+	return found, nil
+}
+
+func (b *Backend) filter(extra map[string]string) map[string][]string {
+	labels := []string{backend.LabelManaged + "=true"}
+	if b.hostID != "" {
+		labels = append(labels, backend.LabelHost+"="+b.hostID)
+	}
+	for key, value := range extra {
+		labels = append(labels, key+"="+value)
+	}
+	return map[string][]string{"label": labels}
+}
+
+// Inspect returns one workload, or ErrNotFound.
+func (b *Backend) Inspect(ctx context.Context, id string) (backend.Workload, error) {
+	ctx, err := b.dial(ctx)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	data, err := b.ours(ctx, id)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	return inspected(data), nil
+}
+
+// ours inspects a container and refuses one that is not a workload of this host.
+func (b *Backend) ours(ctx context.Context, id string) (*define.InspectContainerData, error) {
+	data, err := containers.Inspect(ctx, id, nil)
+	if gone(err) {
+		return nil, fmt.Errorf("container %s: %w", short(id), backend.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fault("look at container "+short(id), err)
+	}
+	labels := data.Config.Labels
+	if labels[backend.LabelManaged] != "true" || (b.hostID != "" && labels[backend.LabelHost] != b.hostID) {
+		return nil, fmt.Errorf("container %s is not a workload of this host: %w", short(id), backend.ErrNotFound)
+	}
+	return data, nil
+}
+
+func inspected(data *define.InspectContainerData) backend.Workload {
+	w := labelled(data.Config.Labels)
+	w.ID, w.Name, w.CreatedAt = data.ID, data.Name, data.Created
+	w.Phase = phase(data.State.Status)
+	w.StartedAt = moment(data.State.StartedAt)
+	if w.Phase == backend.Exited {
+		w.ExitCode, w.OOMKilled = int(data.State.ExitCode), data.State.OOMKilled
+		w.EndedAt = moment(data.State.FinishedAt)
+	}
+	return w
+}
+
+func listed(c types.ListContainer) backend.Workload {
+	w := labelled(c.Labels)
+	w.ID, w.CreatedAt = c.ID, c.Created
+	if len(c.Names) > 0 {
+		w.Name = c.Names[0]
+	}
+	w.Phase = phase(c.State)
+	w.StartedAt = moment(time.Unix(c.StartedAt, 0))
+	if w.Phase == backend.Exited {
+		w.ExitCode, w.EndedAt = int(c.ExitCode), moment(time.Unix(c.ExitedAt, 0))
+	}
+	return w
+}
+
+func labelled(labels map[string]string) backend.Workload {
+	return backend.Workload{
+		RunnerID: labels[backend.LabelRunner],
+		PoolID:   labels[backend.LabelPool],
+		Role:     labels[backend.LabelRole],
+	}
+}
+
+// moment is t, or the zero time for Podman's own kinds of never.
+func moment(t time.Time) time.Time {
+	if t.Unix() <= 0 {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// phase of a Podman state.
+func phase(state string) backend.Phase {
+	switch state {
+	case "running", "paused", "stopping":
+		return backend.Running
+	case "exited", "stopped", "removing":
+		return backend.Exited
+	}
+	return backend.Created // created, configured, initialized
+}
+
+// forget drops the process numbers of workloads that are gone.
+func (b *Backend) forget(present []backend.Workload) {
+	keep := make(map[string]struct{}, len(present))
+	for _, w := range present {
+		keep[w.ID] = struct{}{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id := range b.pids {
+		if _, ok := keep[id]; !ok {
+			delete(b.pids, id)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// Package podman runs workloads with Podman through its own API on a unix socket. It is the
+// only package that imports Podman's bindings.
+//
+// What the engine or the machine cannot do is found out here (features.go), never asked of
+// the user: limits that the engine cannot apply are reported by Probe and left out, and a
+// service without CAP_SYS_RESOURCE is asked only for resource limits that it can grant.
+package podman
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/containers/podman/v5/pkg/bindings"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+)
+
+// Options of New.
+type Options struct {
+	// Socket is the path of the engine's unix socket (see Discover and StartService).
+	Socket string
+	// HostID limits List, Watch and every other call to this host's workloads. When it is
+	// empty all managed workloads are ours.
+	HostID string
+	Logger *slog.Logger
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Backend is a Podman engine. Make it with New.
+type Backend struct {
+	socket string
+	hostID string
+	log    *slog.Logger
+	now    func() time.Time
+
+	mu       sync.Mutex
+	engine   context.Context     // carries the bindings' connection; nil until it answered
+	found    *features           // nil until asked
+	starting map[string]struct{} // runners whose Create is under way
+	pids     map[string]int      // main process by container, for sampling
+	present  map[string]time.Time
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New returns a backend for the engine at opts.Socket, which need not answer yet.
+func New(opts Options) *Backend {
+	b := &Backend{
+		socket: opts.Socket, hostID: opts.HostID, log: opts.Logger, now: opts.Now,
+		starting: map[string]struct{}{}, pids: map[string]int{}, present: map[string]time.Time{},
+	}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	if b.now == nil {
+		b.now = time.Now
+	}
+	return b
+}
+
+// Name is podman.
+func (b *Backend) Name() string { return "podman" }
+
+// Socket is the path of the engine's socket.
+func (b *Backend) Socket() string { return b.socket }
+
+// engineContext is the caller's context with the bindings' connection in it: they look the
+// connection up there.
+type engineContext struct {
+	context.Context //nolint:containedctx // it is one
+	engine          context.Context
+}
+
+func (c engineContext) Value(key any) any {
+	if v := c.engine.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
+}
+
+// dial returns ctx with the engine's connection, made on first use. The connection itself is
+// an HTTP client that dials anew when the engine has been restarted.
+func (b *Backend) dial(ctx context.Context) (context.Context, error) {
+	b.mu.Lock()
+	engine := b.engine
+	b.mu.Unlock()
+	if engine == nil {
+		fresh, err := connect(ctx, b.socket)
+		if err != nil {
+			return nil, err
+		}
+		b.mu.Lock()
+		if b.engine == nil {
+			b.engine = fresh
+		}
+		engine = b.engine
+		b.mu.Unlock()
+	}
+	return engineContext{ctx, engine}, nil
+}
+
+// connect pings the engine at socket. The context it returns never ends.
+func connect(ctx context.Context, socket string) (context.Context, error) {
+	// The bindings ask three times with pauses; a socket that refuses is known at once.
+	var d net.Dialer
+	probe, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, fault("reach Podman at "+socket, err)
+	}
+	_ = probe.Close()
+	made, err := bindings.NewConnection(ctx, (&url.URL{Scheme: "unix", Path: socket}).String())
+	if err != nil {
+		return nil, fault("reach Podman at "+socket, err)
+	}
+	if client, err := bindings.GetClient(made); err == nil {
+		if t, ok := client.Client.Transport.(*http.Transport); ok {
+			t.MaxIdleConnsPerHost = 16 // a burst of starts need not dial for each call
+			t.IdleConnTimeout = time.Minute
+		}
+	}
+	return engineContext{context.Background(), context.WithoutCancel(made)}, nil
+}
+
+// settle gives what has been begun a bounded time to end properly after ctx has: an engine
+// asked to create a container creates it whether or not anybody waits, so the answer must be
+// heard before the container can be removed.
+func settle(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-out.Done():
+		}
+	})
+	return out, func() { stop(); cancel() }
+}
+
+// settleLimit is how long a step under way may take after its caller gave up.
+const settleLimit = 10 * time.Second
+
+// begin reserves a runner for one Create at a time.
+func (b *Backend) begin(runner string) (func(), error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, busy := b.starting[runner]; busy {
+		return nil, fmt.Errorf("runner %s is being created already: %w", runner, backend.ErrExists)
+	}
+	b.starting[runner] = struct{}{}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.starting, runner)
+	}, nil
+}
+
+// owner is the host label for a spec.
+func (b *Backend) owner(spec backend.Spec) (string, error) {
+	if b.hostID == "" || spec.HostID == "" || spec.HostID == b.hostID {
+		return cmp.Or(b.hostID, spec.HostID), nil
+	}
+	return "", errors.New("the workload is meant for another host")
+}

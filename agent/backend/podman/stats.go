@@ -1,0 +1,80 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containers/podman/v5/pkg/bindings/containers"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/cgroup"
+)
+
+// Stats samples a running workload: from the kernel when the container is on this machine,
+// which costs next to nothing, and from the engine otherwise.
+func (b *Backend) Stats(ctx context.Context, id string) (backend.Stats, error) {
+	b.mu.Lock()
+	pid, known := b.pids[id]
+	b.mu.Unlock()
+	if known {
+		if s, err := b.sample(pid, id); err == nil {
+			return s, nil
+		}
+	}
+	ctx, err := b.dial(ctx)
+	if err != nil {
+		return backend.Stats{}, err
+	}
+	data, err := b.ours(ctx, id)
+	if err != nil {
+		return backend.Stats{}, err
+	}
+	if phase(data.State.Status) != backend.Running || data.State.Pid <= 0 {
+		return backend.Stats{}, fmt.Errorf("cannot sample container %s: it is not running", short(id))
+	}
+	s, local := b.sample(data.State.Pid, data.ID)
+	if local == nil {
+		b.mu.Lock()
+		b.pids[id] = data.State.Pid
+		b.mu.Unlock()
+		return s, nil
+	}
+	s, err = b.ask(ctx, data.ID)
+	if err != nil {
+		return backend.Stats{}, errors.Join(err, local)
+	}
+	return s, nil
+}
+
+func (b *Backend) sample(pid int, id string) (backend.Stats, error) {
+	u, err := cgroup.Read(pid, id)
+	if err != nil {
+		return backend.Stats{}, err
+	}
+	return backend.Stats{At: b.now(), CPUTime: u.CPUTime, MemoryMB: u.MemoryBytes >> 20}, nil
+}
+
+// ask the engine. Podman 4 answers 500 where it cannot read a cgroup.
+func (b *Backend) ask(ctx context.Context, id string) (backend.Stats, error) {
+	reports, err := containers.Stats(ctx, []string{id}, new(containers.StatsOptions).WithStream(false))
+	if err != nil {
+		return backend.Stats{}, fault("sample container "+short(id), err)
+	}
+	var out backend.Stats
+	err = fmt.Errorf("cannot sample container %s: the engine said nothing", short(id))
+	for report := range reports { // read to the end, or the bindings' goroutine stays
+		if report.Error != nil {
+			err = fault("sample container "+short(id), report.Error)
+			continue
+		}
+		for _, s := range report.Stats {
+			out = backend.Stats{
+				At: b.now(), CPUTime: time.Duration(s.CPUNano), MemoryMB: int64(s.MemUsage >> 20), //nolint:gosec // far from the limit
+			}
+			err = nil
+		}
+	}
+	return out, err
+}
