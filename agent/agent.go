@@ -1,0 +1,224 @@
+// Package agent runs runners on one host: it joins a controller, takes tasks from it, starts,
+// watches and removes workloads through backends, and reports what it sees. The agent inside
+// the controller is the same code with the controller itself as its protocol.Controller.
+//
+// An agent must never decide what should run, never stop a runner because it stops itself or
+// because the controller is silent, and never take an uncertain answer for an absence.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/host"
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+)
+
+// Config is what an agent needs to know.
+type Config struct {
+	Controller protocol.Controller
+	// Address is the controller's address as it is kept in the state file; informational.
+	Address  string
+	Backends []backend.Backend
+	// StatePath is agent.json: the host's credential and the hashes of spent join tokens.
+	StatePath string
+	JoinToken string // secret; needed for the first join, kept nowhere
+	Name      string // the host's name
+	Version   string
+	// Capacity is how many runners the host offers; 0 is one for each core.
+	Capacity int
+	WorkDir  string // whose filesystem is measured; "" is the state file's folder
+	Labels   map[string]string
+	// FinishedRetention is how long an ended workload stays after its end was acknowledged,
+	// until the controller hands out another value.
+	FinishedRetention time.Duration
+	// StartConcurrency is how many creates or prewarms run at once; 0 is one.
+	StartConcurrency int
+	Machine          host.Machine     // measures the host; nil is the machine itself
+	Now              func() time.Time // nil is time.Now
+	Logger           *slog.Logger     // nil is slog.Default
+}
+
+// HostBinder is implemented by a backend that marks and filters its workloads by host. The
+// agent calls it with the host's ID after joining and before it lists anything.
+type HostBinder interface {
+	BindHost(hostID string)
+}
+
+// Agent is one host's agent. Make it with New and run it once.
+type Agent struct {
+	cfg      Config
+	log      *slog.Logger
+	now      func() time.Time
+	machine  host.Machine
+	backends []backend.Backend
+	byName   map[string]backend.Backend
+
+	session  *session
+	fleet    *fleet
+	orphans  orphans
+	blind    sync.Map // backends that did not answer the last sweep
+	starts   *startQueue
+	cooldown *cooldown
+	tasks    *taskTable
+	streams  *streams
+	usage    *usage
+	prepared prepared
+
+	sweepNow, reportNow wake
+	lifecycle           chan struct{} // slots of stops and removals
+
+	polled    atomic.Bool  // one poll has been answered since start
+	cordoned  atomic.Bool  // as the controller last said
+	stopping  atomic.Bool  // no task is begun any more
+	interval  atomic.Int64 // heartbeat pace, nanoseconds
+	retention atomic.Int64 // finished retention, nanoseconds
+
+	work    sync.WaitGroup // tasks and removals in flight, with the delivery of answers
+	relays  sync.WaitGroup // log streams
+	reaping chan struct{}  // slots of removals that the agent began by itself
+	started atomic.Bool
+	serving context.Context // ends when Run is told to stop
+	deliver context.Context // ends when shutdown's grace is over
+}
+
+// New checks cfg and makes an agent. It touches nothing yet.
+func New(cfg Config) (*Agent, error) {
+	switch {
+	case cfg.Controller == nil:
+		return nil, errors.New("cannot make the agent: it has no controller")
+	case len(cfg.Backends) == 0:
+		return nil, errors.New("cannot make the agent: it has no backend to run runners with; install Podman or set another backend")
+	case cfg.StatePath == "":
+		return nil, errors.New("cannot make the agent: it has no path for its state file")
+	case cfg.Name == "":
+		return nil, errors.New("cannot make the agent: the host has no name")
+	case cfg.Capacity < 0:
+		return nil, fmt.Errorf("cannot make the agent: a capacity of %d runners is less than none", cfg.Capacity)
+	}
+	cfg.setDefaults()
+	a := &Agent{
+		cfg:       cfg,
+		log:       cfg.Logger,
+		now:       cfg.Now,
+		machine:   cfg.Machine,
+		backends:  cfg.Backends,
+		byName:    map[string]backend.Backend{},
+		session:   newSession(),
+		fleet:     newFleet(cfg.Now),
+		orphans:   orphans{seen: map[string]time.Time{}},
+		starts:    newStartQueue(),
+		cooldown:  newCooldown(cfg.Now),
+		tasks:     newTaskTable(),
+		streams:   newStreams(),
+		usage:     newUsage(),
+		prepared:  prepared{at: map[string]time.Time{}},
+		sweepNow:  newWake(),
+		reportNow: newWake(),
+		lifecycle: make(chan struct{}, LifecycleConcurrency),
+		reaping:   make(chan struct{}, 4),
+	}
+	a.interval.Store(int64(HeartbeatInterval))
+	a.retention.Store(int64(cfg.FinishedRetention))
+	for _, b := range cfg.Backends {
+		if _, twice := a.byName[b.Name()]; twice {
+			return nil, fmt.Errorf("cannot make the agent: backend %s is given twice", b.Name())
+		}
+		a.byName[b.Name()] = b
+	}
+	return a, nil
+}
+
+func (c *Config) setDefaults() {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.StartConcurrency <= 0 {
+		c.StartConcurrency = StartConcurrency
+	}
+	if c.WorkDir == "" {
+		c.WorkDir = dirOf(c.StatePath)
+	}
+	if c.Machine == nil {
+		c.Machine = host.Local{}
+	}
+}
+
+// HostID is the host's ID, "" before it has joined.
+func (a *Agent) HostID() string { return a.session.credential().HostID }
+
+// Run joins when it must, adopts what runs already, and serves until ctx ends; then it waits
+// for the tasks in flight, sends one last report and returns nil, and leaves every runner
+// running. It returns an error only when it cannot begin.
+func (a *Agent) Run(ctx context.Context) error {
+	if a.started.Swap(true) {
+		return errors.New("cannot run the agent twice: make a new one")
+	}
+	if err := a.open(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	a.bind()
+	a.adoptExisting(ctx)
+
+	deliver, stopDeliveries := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDeliveries()
+	a.serving, a.deliver = ctx, deliver
+
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context){
+		a.pollLoop, a.heartbeatLoop, a.sweepLoop, a.reportLoop, a.sampleLoop,
+	} {
+		loops.Go(func() { loop(ctx) })
+	}
+	for _, b := range a.backends {
+		loops.Go(func() { a.watchLoop(ctx, b) })
+	}
+	for range a.cfg.StartConcurrency {
+		go a.startLoop(ctx) // a create in its slot outlives the loops
+	}
+	// The guardian of the credential outlives them too, so that answers still get through.
+	var guard sync.WaitGroup
+	guard.Go(func() { a.sessionLoop(deliver) })
+
+	<-ctx.Done()
+	a.stopping.Store(true)
+	loops.Wait()
+	a.relays.Wait()
+	a.shutdown()
+	stopDeliveries()
+	guard.Wait()
+	return nil
+}
+
+// shutdown turns away what waits, gives what is in flight ShutdownGrace, and sends one last
+// report. Whatever is not done by then runs to its own timeout; no runner is touched.
+func (a *Agent) shutdown() {
+	for _, j := range a.starts.close() {
+		a.decline(j)
+	}
+	if !waitFor(&a.work, ShutdownGrace) {
+		a.log.Warn("stopping with tasks in flight; the controller offers them again")
+	}
+	a.lastReport()
+}
+
+// bind tells the backends whose workloads they look after.
+func (a *Agent) bind() {
+	for _, b := range a.backends {
+		if hb, ok := b.(HostBinder); ok {
+			hb.BindHost(a.HostID())
+		}
+	}
+}

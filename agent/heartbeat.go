@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+)
+
+// heartbeatLoop says at once, and then at the pace that the controller hands out, that the
+// host lives and what it measured.
+func (a *Agent) heartbeatLoop(ctx context.Context) {
+	retry := newRetry(RetryMin, RetryMax)
+	for ctx.Err() == nil {
+		hb := a.heartbeat(ctx)
+		var resp protocol.HeartbeatResponse
+		err := a.call(ctx, func(ctx context.Context, cred protocol.Credential) (err error) {
+			resp, err = a.cfg.Controller.Heartbeat(ctx, cred, hb)
+			return err
+		})
+		wait := time.Duration(a.interval.Load())
+		switch {
+		case err == nil:
+			retry.reset()
+			a.setInterval(resp.HeartbeatInterval)
+			wait = time.Duration(a.interval.Load())
+			if was := a.cordoned.Swap(resp.Cordoned); was != resp.Cordoned {
+				a.log.Info("the host's cordon changed", "cordoned", resp.Cordoned)
+			}
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, protocol.ErrUnauthorized):
+			continue // the next call waits until there is a credential again
+		default:
+			wait = min(retry.next(), wait)
+			a.log.Warn("cannot send the heartbeat", "error", err, "again_in", wait)
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// heartbeat measures the host.
+func (a *Agent) heartbeat(ctx context.Context) protocol.Heartbeat {
+	load := a.machine.Load()
+	return protocol.Heartbeat{
+		Version:           a.cfg.Version,
+		Host:              a.hostInfo(ctx),
+		Load1:             load.Load1,
+		CPUUsed:           load.CPUUsed,
+		MemoryAvailableMB: load.MemoryAvailableMB,
+		Usage:             a.usage.all(),
+	}
+}
+
+// hostInfo describes the host. How much machine it has is the engine's answer where there is
+// one, since a container is a sibling of a containerised agent and not its child; where no
+// engine answers it is what the agent's own cgroup allows.
+func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
+	self := a.machine.Size()
+	info := protocol.HostInfo{
+		OS: self.OS, Arch: self.Arch, Distro: self.Distro,
+		CPUs: self.CPUs, MemoryMB: self.MemoryMB,
+		Labels: maps.Clone(a.cfg.Labels),
+	}
+	info.DiskTotalMB, info.DiskFreeMB = a.machine.Disk(a.cfg.WorkDir)
+	sized := false
+	for i, p := range a.probe(ctx) {
+		bi := protocol.BackendInfo{Name: a.backends[i].Name()}
+		if p.err != nil {
+			bi.Error = clip(p.err.Error(), maxMessage)
+		} else {
+			bi.Version, bi.Rootless = p.info.Version, p.info.Rootless
+			bi.CPULimit, bi.MemoryLimit = p.info.CPULimit, p.info.MemoryLimit
+			if !sized && p.info.CPUs > 0 && p.info.MemoryMB > 0 {
+				sized = true
+				info.CPUs, info.MemoryMB = p.info.CPUs, p.info.MemoryMB
+			}
+		}
+		info.Backends = append(info.Backends, bi)
+	}
+	info.Capacity = a.cfg.Capacity
+	if info.Capacity == 0 {
+		info.Capacity = max(1, int(info.CPUs))
+	}
+	return info
+}
+
+type probed struct {
+	info backend.Info
+	err  error
+}
+
+// probe asks every backend at once, each within ProbeTimeout.
+func (a *Agent) probe(ctx context.Context) []probed {
+	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
+	defer cancel()
+	out := make([]probed, len(a.backends))
+	var wg sync.WaitGroup
+	for i, b := range a.backends {
+		wg.Go(func() { out[i].info, out[i].err = b.Probe(ctx) })
+	}
+	wg.Wait()
+	return out
+}

@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+)
+
+// ErrCannotJoin says that the host has no credential and no join token that the controller
+// takes: trying again without a new token is no use.
+var ErrCannotJoin = errors.New("the host needs a new join token")
+
+const newTokenAdvice = "make a join token on the controller and start the agent with it"
+
+// open loads the credential, or joins for one. It tries until ctx ends as long as only the
+// network is in the way.
+func (a *Agent) open(ctx context.Context) error {
+	st, err := LoadState(a.cfg.StatePath)
+	if err != nil {
+		return err
+	}
+	if st.HostID != "" && st.AgentToken != "" {
+		if a.cfg.Address != "" && st.Controller != a.cfg.Address {
+			a.log.Info("the controller has another address now", "was", st.Controller, "is", a.cfg.Address)
+			st.Controller = a.cfg.Address
+			if err := st.save(a.cfg.StatePath); err != nil {
+				return err
+			}
+		}
+		a.session.set(st.credential())
+		return nil
+	}
+	retry := newRetry(RetryMin, RetryMax)
+	for {
+		err := a.join(ctx)
+		switch {
+		case err == nil, errors.Is(err, ErrCannotJoin), ctx.Err() != nil:
+			return err
+		case errors.Is(err, errState):
+			return err
+		}
+		wait := retry.next()
+		a.log.Warn("cannot join the controller yet", "error", err, "again_in", wait)
+		if !sleep(ctx, wait) {
+			return ctx.Err()
+		}
+	}
+}
+
+// errState marks a failure to keep the credential that a join has brought.
+var errState = errors.New("the credential could not be kept")
+
+// join trades the join token for a credential and keeps it.
+func (a *Agent) join(ctx context.Context) error {
+	st, err := LoadState(a.cfg.StatePath)
+	if err != nil {
+		return errors.Join(errState, err)
+	}
+	switch {
+	case a.cfg.JoinToken == "":
+		return fmt.Errorf("cannot join: %w: %s", ErrCannotJoin, newTokenAdvice)
+	case !st.fresh(a.cfg.JoinToken):
+		return fmt.Errorf("cannot join: this join token was used on this host before: %w: %s", ErrCannotJoin, newTokenAdvice)
+	}
+	info := a.hostInfo(ctx)
+	callCtx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	resp, err := a.cfg.Controller.Join(callCtx, protocol.JoinRequest{
+		Token: a.cfg.JoinToken, Name: a.cfg.Name, Version: a.cfg.Version,
+		Protocol: protocol.Version, Host: info,
+	})
+	switch {
+	case errors.Is(err, protocol.ErrUnauthorized), errors.Is(err, protocol.ErrInvalid), errors.Is(err, protocol.ErrConflict):
+		return fmt.Errorf("cannot join: %w (%w): %s", err, ErrCannotJoin, newTokenAdvice)
+	case err != nil:
+		return fmt.Errorf("cannot join: %w", err)
+	case resp.HostID == "" || resp.AgentToken == "":
+		return errors.New("cannot join: the controller's answer has no credential in it")
+	}
+	st.HostID, st.AgentToken, st.Controller = resp.HostID, resp.AgentToken, a.cfg.Address
+	st.spend(a.cfg.JoinToken)
+	if err := st.save(a.cfg.StatePath); err != nil {
+		return errors.Join(errState, err)
+	}
+	a.setInterval(resp.HeartbeatInterval)
+	a.session.set(st.credential())
+	a.log.Info("joined the controller", "host", resp.HostID)
+	return nil
+}
+
+// sessionLoop looks after a credential that the controller refused: it joins again with a
+// token that has not been spent, or else asks again rarely, since the host was deleted or
+// replaced on purpose. Runners are left alone meanwhile.
+func (a *Agent) sessionLoop(ctx context.Context) {
+	for a.session.awaitRefusal(ctx) {
+		retry := newRetry(RefusedMin, RefusedMax)
+		for a.session.isRefused() {
+			err := a.join(ctx)
+			if err == nil {
+				a.bind()
+				a.reportNow.up()
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			wait := retry.next()
+			if errors.Is(err, ErrCannotJoin) {
+				a.log.Error("the controller does not know this host any more and its runners are left running: "+newTokenAdvice,
+					"host", a.HostID(), "error", err, "asking_again_in", wait)
+			} else {
+				a.log.Warn("cannot join the controller again yet", "error", err, "again_in", wait)
+			}
+			if !sleep(ctx, wait) {
+				return
+			}
+			a.tryRefused(ctx)
+		}
+	}
+}
+
+// tryRefused asks whether the refused credential is good again, as it is after a controller
+// was restored from a backup.
+func (a *Agent) tryRefused(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	cred := a.session.credential()
+	if _, err := a.cfg.Controller.Heartbeat(ctx, cred, a.heartbeat(ctx)); err == nil {
+		a.log.Info("the controller knows this host again", "host", cred.HostID)
+		a.session.set(cred)
+	}
+}
+
+func (a *Agent) setInterval(s protocol.Seconds) {
+	if d := s.Duration(); d > 0 {
+		a.interval.Store(int64(min(max(d, time.Second), 10*time.Minute)))
+	}
+}

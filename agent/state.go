@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+)
+
+// maxSpent bounds how many spent join tokens are remembered; the oldest go first.
+const maxSpent = 64
+
+// State is the state file, agent.json: all that an agent keeps across a restart.
+type State struct {
+	HostID     string `json:"host_id,omitempty"`
+	AgentToken string `json:"agent_token,omitempty"` // secret
+	Controller string `json:"controller,omitempty"`  // address
+	// Spent holds the SHA-256 of every join token that was traded in, never the token.
+	Spent []string `json:"spent_join_tokens,omitempty"`
+}
+
+// String hides the token.
+func (s State) String() string { return "state of host " + s.HostID }
+
+// GoString hides the token.
+func (s State) GoString() string { return s.String() }
+
+// LoadState reads a state file. A file that does not exist is an empty state.
+func LoadState(path string) (State, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, nil
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("cannot read the agent's state: %w", err)
+	}
+	var s State
+	if err := json.Unmarshal(data, &s); err != nil {
+		// The decoder's own words could quote the token.
+		return State{}, fmt.Errorf("cannot read the agent's state: %s is damaged; move it away and join again with a new join token", path)
+	}
+	return s, nil
+}
+
+// save writes the state so that a crash leaves the old file or the new one, whole.
+func (s State) save(path string) error {
+	if err := s.write(path); err != nil {
+		return fmt.Errorf("cannot keep the agent's state: %w", err)
+	}
+	return nil
+}
+
+func (s State) write(path string) error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	dir := dirOf(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".new-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // gone already when all went well
+	_, err = f.Write(append(data, '\n'))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// spend remembers that a join token was traded in.
+func (s *State) spend(token string) {
+	h := tokenHash(token)
+	if slices.Contains(s.Spent, h) {
+		return
+	}
+	s.Spent = append(s.Spent, h)
+	if n := len(s.Spent) - maxSpent; n > 0 {
+		s.Spent = slices.Delete(s.Spent, 0, n)
+	}
+}
+
+// fresh says whether a join token may be offered.
+func (s State) fresh(token string) bool {
+	return token != "" && !slices.Contains(s.Spent, tokenHash(token))
+}
+
+func (s State) credential() protocol.Credential {
+	return protocol.Credential{HostID: s.HostID, Token: s.AgentToken}
+}
+
+func tokenHash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+func dirOf(path string) string { return filepath.Dir(path) }
