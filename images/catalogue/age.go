@@ -22,7 +22,7 @@ const (
 
 // Age returns how many whole days before now r was released, and what that means.
 func (r Release) Age(now time.Time) (days int, verdict Verdict) {
-	days = max(0, int(now.Sub(r.Released.Time)/(24*time.Hour)))
+	days = max(0, int(now.Sub(r.Released.Time())/(24*time.Hour)))
 	switch {
 	case days >= OverdueDays:
 		return days, Overdue

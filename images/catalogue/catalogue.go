@@ -71,7 +71,7 @@ type Daemon struct {
 }
 
 // Date is a day in UTC, in JSON as 2006-01-02.
-type Date struct{ time.Time }
+type Date time.Time
 
 // UnmarshalText reads a day.
 func (d *Date) UnmarshalText(text []byte) error {
@@ -79,11 +79,14 @@ func (d *Date) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("cannot read a date: %w", err)
 	}
-	d.Time = t
+	*d = Date(t)
 	return nil
 }
 
-func (d Date) String() string { return d.Format(time.DateOnly) }
+// Time is the day's first instant.
+func (d Date) Time() time.Time { return time.Time(d) }
+
+func (d Date) String() string { return d.Time().Format(time.DateOnly) }
 
 //go:embed catalogue.json
 var embedded []byte

@@ -86,7 +86,7 @@ func TestNoRegistryIsNamed(t *testing.T) {
 // Field report A25: a fleet of pinned images stopped overnight when GitHub's 30 days were over.
 func TestPinnedRunnerWarnsTenDaysBeforeGitHubMayRefuseIt(t *testing.T) {
 	t.Parallel()
-	r := Release{Released: Date{time.Date(2026, 10, 6, 0, 0, 0, 0, time.UTC)}}
+	r := Release{Released: Date(time.Date(2026, 10, 6, 0, 0, 0, 0, time.UTC))}
 	for _, tc := range []struct {
 		now  string
 		days int
