@@ -106,6 +106,8 @@ func databaseLayer(db map[string]string) (layer, []unknownName, []error) {
 		source := Source{Layer: FromDatabase, Where: key}
 		s, ok := byKey[key]
 		switch {
+		case strings.HasPrefix(key, InternalPrefix):
+			continue
 		case !ok:
 			unknown = append(unknown, unknownName{source: source, name: key, hint: nearest(key)})
 			continue

@@ -204,3 +204,13 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+func TestFindFile(t *testing.T) {
+	t.Parallel()
+	if got := FindFile("/x.yaml"); got != "/x.yaml" {
+		t.Errorf("the file named gave way to %q", got)
+	}
+	if got := FindFile(""); got != "" && got != DefaultFile {
+		t.Errorf("found %q", got)
+	}
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -27,8 +28,8 @@ type Effect string
 
 // The effects.
 const (
-	Live    Effect = "live"    // from the next pass of the loop that reads it
 	Restart Effect = "restart" // from the next start of the controller
+	Live    Effect = "live"    // from the next pass of the loop that reads it
 )
 
 // Setting is one row of the registry.
@@ -58,6 +59,22 @@ const EnvPrefix = "ZOOMIES_"
 
 // DefaultFile is where a controller looks for its file when it was not told of another one.
 const DefaultFile = "/etc/zoomies/zoomies.yaml"
+
+// FindFile returns the settings file to load: named when that is not empty, else DefaultFile
+// where it exists, else nothing.
+func FindFile(named string) string {
+	if named != "" {
+		return named
+	}
+	if _, err := os.Stat(DefaultFile); err != nil {
+		return ""
+	}
+	return DefaultFile
+}
+
+// InternalPrefix begins the names of what the controller itself keeps beside the settings in
+// the database. They are no settings, and Load leaves them alone.
+const InternalPrefix = "internal."
 
 // Constants that settings are checked against. The controller uses these same values.
 const (
@@ -115,11 +132,11 @@ var registry = []Setting{
 	},
 
 	{
-		Key: "github.poll_fallback", Kind: Bool, Default: "true", Effect: Live, Group: "GitHub",
+		Key: "github.poll_fallback", Kind: Bool, Default: "true", Effect: Restart, Group: "GitHub",
 		Summary: "Asks GitHub for queued jobs at an interval, for each installation whose webhooks do not arrive.",
 	},
 	{
-		Key: "github.poll_interval", Kind: Duration, Default: "1m", Floor: "10s", Ceiling: "1h", Effect: Live, Group: "GitHub",
+		Key: "github.poll_interval", Kind: Duration, Default: "1m", Floor: "10s", Ceiling: "1h", Effect: Restart, Group: "GitHub",
 		Summary: "Time between two polls of one installation. It bounds how late a job starts whose webhook was lost.",
 	},
 	{
@@ -127,16 +144,16 @@ var registry = []Setting{
 		Summary: "Runner registrations asked of GitHub in a minute, for each App. GitHub itself stops at about 166 a minute sustained.",
 	},
 	{
-		Key: "github.job_recheck", Kind: Duration, Default: "5m", Floor: "1m", Ceiling: "1h", Effect: Live, Group: "GitHub",
+		Key: "github.job_recheck", Kind: Duration, Default: "5m", Floor: "1m", Ceiling: "1h", Effect: Restart, Group: "GitHub",
 		Summary: "How long a job that has not ended may go unheard of before GitHub is asked about it.",
 	},
 
 	{
-		Key: "scheduler.provision_timeout", Kind: Duration, Default: "20m", Floor: "1m", Ceiling: "2h", Effect: Live, Group: "Scheduler",
+		Key: "scheduler.provision_timeout", Kind: Duration, Default: "20m", Floor: "1m", Ceiling: "2h", Effect: Restart, Group: "Scheduler",
 		Summary: "How long a runner may take from its row until it is online at GitHub. Then it is failed and replaced.",
 	},
 	{
-		Key: "scheduler.max_runner_lifetime", Kind: Duration, Default: "0s", Floor: "0s", Effect: Live, Group: "Scheduler",
+		Key: "scheduler.max_runner_lifetime", Kind: Duration, Default: "0s", Floor: "0s", Effect: Restart, Group: "Scheduler",
 		Summary: "Age at which an idle runner is retired. 0s is never. A busy runner is never touched.",
 	},
 	{
@@ -144,7 +161,7 @@ var registry = []Setting{
 		Summary: "Longest time between two scheduling passes. Events start a pass at once; this only catches what they missed.",
 	},
 	{
-		Key: "scheduler.tick_budget", Kind: Int, Default: "0", Floor: "0", Effect: Live, Group: "Scheduler",
+		Key: "scheduler.tick_budget", Kind: Int, Default: "0", Floor: "0", Effect: Restart, Group: "Scheduler",
 		Summary: "Most runners that one pass creates. 0 is no limit.",
 	},
 
@@ -165,24 +182,24 @@ var registry = []Setting{
 		Summary: "Path of Podman's API socket. Empty finds it: the user's own socket first, then the system's.",
 	},
 	{
-		Key: "agent.heartbeat_interval", Kind: Duration, Default: "30s", Floor: "1s", Ceiling: "90s", Effect: Live, Group: "Agent",
+		Key: "agent.heartbeat_interval", Kind: Duration, Default: "30s", Floor: "1s", Ceiling: "90s", Effect: Restart, Group: "Agent",
 		Summary: "Time between two heartbeats of every agent. A host is unhealthy 90 s after its last one.",
 	},
 	{
-		Key: "agent.finished_retention", Kind: Duration, Default: "0s", Floor: "0s", Ceiling: "24h", Effect: Live, Group: "Agent",
+		Key: "agent.finished_retention", Kind: Duration, Default: "0s", Floor: "0s", Ceiling: "24h", Effect: Restart, Group: "Agent",
 		Summary: "How long a host keeps a finished runner's container after the controller has recorded its end.",
 	},
 
 	{
-		Key: "runners.create_timeout", Kind: Duration, Default: "10m", Floor: "30s", Ceiling: "20m", Effect: Live, Group: "Runners",
+		Key: "runners.create_timeout", Kind: Duration, Default: "10m", Floor: "30s", Ceiling: "20m", Effect: Restart, Group: "Runners",
 		Summary: "How long a host may take to fetch the image and start the container of one runner.",
 	},
 	{
-		Key: "runners.docker_wait", Kind: Duration, Default: "180s", Floor: "1s", Ceiling: "1h", Effect: Live, Group: "Runners",
+		Key: "runners.docker_wait", Kind: Duration, Default: "180s", Floor: "1s", Ceiling: "1h", Effect: Restart, Group: "Runners",
 		Summary: "How long a runner waits for its pool's Docker or Podman daemon before it gives up.",
 	},
 	{
-		Key: "runners.env", Kind: Map, Effect: Live, Group: "Runners",
+		Key: "runners.env", Kind: Map, Effect: Restart, Group: "Runners",
 		Summary: "Environment of every runner. A pool's own environment goes before it. Every job can read it: no secrets.",
 	},
 }

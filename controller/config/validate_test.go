@@ -164,7 +164,7 @@ func TestEverySecretFileIsChecked(t *testing.T) {
 func TestUnknownNamesAreFindings(t *testing.T) {
 	t.Parallel()
 	c, err := Load(LoadOptions{
-		Database:       map[string]string{"fleet.colour": "red"},
+		Database:       map[string]string{"fleet.colour": "red", "internal.fleet_id": "abc"},
 		Environ:        []string{"ZOOMIES_LISTN=x", "ZOOMIES_JOIN_TOKEN=zoojoin_x", "HOME=/"},
 		OtherVariables: []string{"ZOOMIES_JOIN_TOKEN"},
 	})

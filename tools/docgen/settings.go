@@ -12,7 +12,7 @@ const settingsIntro = `# Settings
 A setting's value comes from the last of these that gives one:
 
 1. its default;
-2. the settings file, ` + "`" + config.DefaultFile + "`" + ` or the one that ` + "`--config`" + ` names;
+2. the settings file: the one that ` + "`--config`" + ` names, else ` + "`" + config.DefaultFile + "`" + ` where it exists;
 3. the fleet's database;
 4. a variable of the environment, ` + "`" + config.EnvPrefix + "`" + ` and the key in capitals with ` + "`_`" + ` for each dot.
 
@@ -27,8 +27,8 @@ agent.backends: [podman]
 
 A key that does not exist, or a value that does not parse, stops the start with the file and
 line, the variable or the database key to mend. Durations carry their unit: ` + "`90s`, `5m`, `1h30m`" + `.
-A *live* setting counts from the next pass of the loop that reads it, a *restart* one from the
-next start. A setting marked *early* is needed before the database opens and cannot be given there.
+A changed setting counts from the next start of the controller. A setting marked *early* is
+needed before the database opens and cannot be given there.
 
 The defaults are the safe choice. Each deviation from them is named when the controller starts,
 with why it matters and how to undo it; errors stop the start.
@@ -42,15 +42,23 @@ func settingsPage() string {
 	for _, s := range config.Registry() {
 		if s.Group != group {
 			group = s.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| key | kind | default | bounds | takes effect | what it does |\n| --- | --- | --- | --- | --- | --- |\n", group)
+			fmt.Fprintf(&b, "\n## %s\n\n| key | kind | default | bounds | what it does |\n| --- | --- | --- | --- | --- |\n", group)
 		}
-		effect := string(s.Effect)
-		if s.Early {
-			effect += ", early"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", s.Key, s.Kind, code(s.Default), bounds(s), effect, cell(s.Summary))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.Key, s.Kind, code(s.Default), bounds(s), cell(s.Summary)+marks(s))
 	}
 	return b.String()
+}
+
+// marks says what is not usual of a setting.
+func marks(s config.Setting) string {
+	text := ""
+	if s.Early {
+		text += " *Early.*"
+	}
+	if s.Effect == config.Live {
+		text += " *Counts at once.*"
+	}
+	return text
 }
 
 func bounds(s config.Setting) string {
