@@ -23,7 +23,7 @@ const cliPage = "docs/reference/cli.md"
 
 var (
 	targetForm = regexp.MustCompile(`(?m)^([a-z][a-z-]*):(?:[^=]|$)`)
-	flagCall   = regexp.MustCompile(`^(Bool|Int|Int64|String|StringSlice|StringArray|StringToString|Duration|Float64|Count)(Var)?P?$`)
+	flagCall   = regexp.MustCompile(`^(Bool|Int|Int64|String|StringSlice|StringArray|StringToString|Duration|Float64|Count)VarP?$`)
 	makeForm   = regexp.MustCompile(`^make ([a-z][a-z-]*)`)
 	cliForm    = regexp.MustCompile(`^(?:bin/)?zoomies ([a-z][a-z-]*)(.*)$`)
 	flagForm   = regexp.MustCompile(`--([a-z][a-z-]+)`)
@@ -66,19 +66,10 @@ func flagName(call *ast.CallExpr) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	m := flagCall.FindStringSubmatch(sel.Sel.Name)
-	if m == nil {
+	if !flagCall.MatchString(sel.Sel.Name) || len(call.Args) < 3 {
 		return "", false
 	}
-	at := 0
-	if m[2] == "Var" {
-		at = 1
-	}
-	if len(call.Args) <= at+1 {
-		return "", false
-	}
-	name, ok := literal(call.Args[at])
-	return name, ok
+	return literal(call.Args[1])
 }
 
 func literal(e ast.Expr) (string, bool) {
@@ -191,7 +182,7 @@ func TestCommandsObject(t *testing.T) {
 	t.Parallel()
 	const code = "// Command zoomies is planted.\npackage main\n" +
 		"var c = &command{Use: \"zoomies\"}\nvar d = &command{Use: \"keys\"}\nvar e = &command{Use: \"rotate [flags]\"}\n" +
-		"func f() { d.Flags().BoolVar(&x, \"json\", false, \"\"); d.Flags().String(\"config\", \"\", \"\"); String(\"x\") }\n"
+		"func f() { d.Flags().BoolVar(&x, \"json\", false, \"\"); fl.StringVarP(&y, \"config\", \"c\", \"\", \"\"); slog.String(\"x\", z) }\n"
 	const page = "`zoomies keys`, `zoomies keys rotate`, `--json`, `--config`\n"
 	for _, tt := range []struct {
 		name, page, cli, word string
