@@ -30,7 +30,7 @@ func parseFile(path string, data []byte) (layer, []error) {
 	switch {
 	case isNull(root):
 	case root.Kind != yaml.MappingNode:
-		r.fail(root.Line, "it must be a mapping of settings")
+		r.failf(root.Line, "it must be a mapping of settings")
 	default:
 		r.group("", root)
 	}
@@ -43,7 +43,7 @@ type fileReader struct {
 	errs  []error
 }
 
-func (r *fileReader) fail(line int, format string, args ...any) {
+func (r *fileReader) failf(line int, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s:%d: %w", r.path, line, fmt.Errorf(format, args...)))
 }
 
@@ -52,11 +52,11 @@ func (r *fileReader) group(prefix string, node *yaml.Node) {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], node.Content[i+1]
 		if name.Kind != yaml.ScalarNode {
-			r.fail(name.Line, "a setting's name must be a plain word")
+			r.failf(name.Line, "a setting's name must be a plain word")
 			continue
 		}
 		if name.Tag == "!!merge" {
-			r.fail(name.Line, "merge keys are not read here; write the settings out")
+			r.failf(name.Line, "merge keys are not read here; write the settings out")
 			continue
 		}
 		key := name.Value
@@ -69,28 +69,28 @@ func (r *fileReader) group(prefix string, node *yaml.Node) {
 
 func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 	if value.Kind == yaml.AliasNode || value.Anchor != "" {
-		r.fail(value.Line, "%s: anchors and aliases are not read here; write the value out", key)
+		r.failf(value.Line, "%s: anchors and aliases are not read here; write the value out", key)
 		return
 	}
 	s, ok := byKey[key]
 	if !ok {
 		switch {
 		case !isGroup(key):
-			r.fail(line, "there is no setting %q%s", key, didYouMean(nearest(key)))
+			r.failf(line, "there is no setting %q%s", key, didYouMean(nearest(key)))
 		case value.Kind == yaml.MappingNode:
 			r.group(key, value)
 		case !isNull(value):
-			r.fail(line, "%q is a group of settings, not a setting", key)
+			r.failf(line, "%q is a group of settings, not a setting", key)
 		}
 		return
 	}
 	if before, twice := r.layer.sources[key]; twice {
-		r.fail(line, "%s is there twice, first at %s", key, before.Where)
+		r.failf(line, "%s is there twice, first at %s", key, before.Where)
 		return
 	}
 	v, err := s.parseNode(value)
 	if err != nil {
-		r.fail(value.Line, "%s: %w", key, err)
+		r.failf(value.Line, "%s: %w", key, err)
 		return
 	}
 	r.layer.values[key] = v

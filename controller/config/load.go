@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -63,14 +64,12 @@ func Load(o LoadOptions) (*Config, error) {
 		if err := k.Load(confmap.Provider(l.values, "."), nil); err != nil {
 			return nil, fmt.Errorf("cannot merge the settings: %w", err)
 		}
-		for key, s := range l.sources {
-			c.sources[key] = s
-		}
+		maps.Copy(c.sources, l.sources)
 	}
 	if err := k.Unmarshal("", c); err != nil {
 		return nil, fmt.Errorf("cannot fill in the settings: %w", err)
 	}
-	c.unknown = append(unknownKeys, unknownVars...)
+	c.unknown = slices.Concat(unknownKeys, unknownVars)
 	return c, nil
 }
 

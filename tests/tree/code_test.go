@@ -31,14 +31,14 @@ func checkComments(files []goFile) []string {
 		text := f.ast.Doc.Text()
 		start := "Package " + name + " "
 		if name == "main" {
-			start = "Command " + path.Base(f.folder) + " "
+			start = "Command " // its binary may have another name than its folder
 		}
 		documented[p] = documented[p] || strings.HasPrefix(text, start)
 	}
 	var problems []string
 	for p, ok := range documented {
 		if !ok {
-			problems = append(problems, fmt.Sprintf("package %s in %s has no comment that begins with its name (a command's: Command %s …)", p.name, p.folder, path.Base(p.folder)))
+			problems = append(problems, fmt.Sprintf("package %s in %s has no comment that begins with Package %s (a command's: Command …)", p.name, p.folder, p.name))
 		}
 	}
 	slices.Sort(problems)
@@ -125,7 +125,7 @@ func TestCommentsObject(t *testing.T) {
 	}{
 		{"none", map[string]string{"a/a.go": "package a\n"}, "package a in a"},
 		{"another name", map[string]string{"a/a.go": "// Package b is planted.\npackage a\n"}, "package a in a"},
-		{"a command's", map[string]string{"cmd/x/a.go": "// Package main runs.\npackage main\n"}, "Command x"},
+		{"a command's", map[string]string{"cmd/x/a.go": "// Package main runs.\npackage main\n"}, "package main in cmd/x"},
 		{"tests alone", map[string]string{"a/a_test.go": "package a\n"}, "package a in a"},
 		{"one of two files", map[string]string{"a/a.go": "// Package a is planted.\npackage a\n", "a/b.go": "package a\n", "a/c_test.go": "package a_test\n"}, ""},
 		{"a command", map[string]string{"cmd/x/a.go": "// Command x runs.\npackage main\n"}, ""},

@@ -16,7 +16,7 @@ var rooms = []room{
 	{"controller", []string{"controller", "provider", "ignition", "tunnel", "agent/protocol"},
 		"the control plane knows an agent only by the wire types: the two halves run on different machines and versions"},
 	{"controller/scheduler", nil, "decisions are pure: what is decided must not depend on how it is stored or carried out"},
-	{"controller/store", []string{"controller/secrets"}, "the store keeps and does not decide: no loop, no GitHub, no agent below it"},
+	{"controller/store", []string{"controller/secrets", "agent/protocol"}, "the store keeps and does not decide: no loop, no GitHub and no agent below it, only the words for tasks"},
 	{"controller/github", []string{"controller/secrets"}, "it is told what to ask and says what it heard; it never writes to the store"},
 	{"controller/secrets", nil, "what seals secrets must be small enough to read whole"},
 	{"controller/auth", nil, "proofs of identity stand on nothing that can be configured around them"},
@@ -56,7 +56,7 @@ var exclusives = []exclusive{
 	{"github.com/tailscale", []string{"tunnel"}, "it is large, and its defaults speak to the internet"},
 	{"github.com/containers", []string{"agent/backend/podman"}, "the Podman bindings take minutes to compile: unit tests elsewhere must not"},
 	{"go.podman.io", []string{"agent/backend/podman"}, "the Podman bindings take minutes to compile: unit tests elsewhere must not"},
-	{"github.com/moby/moby", []string{"agent/backend/docker"}, "one backend speaks to Docker"},
+	{"github.com/moby/moby/client", []string{"agent/backend/docker"}, "one backend speaks to Docker"},
 	{"github.com/luthermonson/go-proxmox", []string{"provider/proxmox"}, "only one package speaks to Proxmox"},
 	{"github.com/knadh/koanf", []string{"controller/config"}, "settings have one way in"},
 	{"github.com/spf13/cobra", []string{"cmd"}, "commands are the binary's, not a room's"},
@@ -71,7 +71,7 @@ var fars = []far{
 	{"agent/protocol", "github.com/containers", "both halves link the wire types"},
 	{"controller/scheduler", "database/sql", "decisions are pure"},
 	{"controller", "github.com/containers", "the controller's tests must compile in seconds"},
-	{"controller", "github.com/moby/moby", "the controller starts no container"},
+	{"controller", "github.com/moby/moby/client", "the controller starts no container"},
 	{"sim", "database/sql", "a simulation keeps its state in memory, so that a test starts with none"},
 }
 

@@ -18,6 +18,7 @@ type page struct {
 
 var pages = []page{
 	{"docs/reference/settings.md", settingsPage},
+	{"docs/reference/metrics.md", metricsPage},
 }
 
 func main() {
