@@ -1,0 +1,92 @@
+# Zoomies. `make help` lists what there is to do.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL: # deps come before what needs them; go uses the cores by itself
+
+# The one place of build flags. Every build, test and lint uses them, so that all share one
+# build cache; -trimpath is left out for the same reason. The tags keep the Podman bindings
+# free of C; without version control stamps a build in a work tree is the same as elsewhere.
+export GOFLAGS := -buildvcs=false -tags=remote,containers_image_openpgp,exclude_graphdriver_btrfs
+export CGO_ENABLED := 0
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := bin/tools/golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVERSION)
+
+FUZZTIME ?= 20s
+TEST ?= ./...
+
+##@ First steps
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: deps build ## Watch jobs run in real containers, against a simulated GitHub
+	@bin/zoomies demo
+
+.PHONY: test
+test: deps contract build ## Run every test, the end-to-end ones with Podman too
+	go test -timeout 20m $(TEST)
+
+##@ Work on the code
+
+.PHONY: deps
+deps: ## Install what is missing from Debian's packages (Podman and what it needs)
+	@tools/deps run
+
+.PHONY: build
+build: ## Build everything into bin/
+	go build -o bin/zoomies ./cmd/zoomies
+	go build -ldflags='-s -w' -o bin/zoomies-entrypoint ./images/entrypoint
+	go build -o bin/sim-runner ./sim/runner
+	go run ./sim/image/build -entrypoint bin/zoomies-entrypoint -runner bin/sim-runner \
+	  -busybox /bin/busybox -o bin/demo-image.tar
+
+.PHONY: lint
+lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	  if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	$(GOLANGCI) run
+
+.PHONY: race
+race: contract build ## Run every test with the race detector
+	@tools/deps run race
+	CGO_ENABLED=1 go test -race -timeout 60m $(TEST)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (20s)
+	@tools/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: deps build ## Measure the stages of a start, scheduling and ingest; prints JSON
+	@go run ./tests/bench
+
+.PHONY: docs
+docs: ## Write the reference pages that come from tables in the code
+	go run ./tools/docgen
+
+.PHONY: contract
+contract: tests/contract/node_modules/.package-lock.json ## Fetch GitHub's own description of its API, for the tests
+
+tests/contract/node_modules/.package-lock.json: tests/contract/package.json tests/contract/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or later"; exit 1; }
+	cd tests/contract && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin out tests/contract/node_modules
+
+# Built once for each version of the linter and of Go: it must be compiled by a Go as new as
+# the code that it reads. Our tags mean nothing to it.
+$(GOLANGCI):
+	@mkdir -p bin/tools/new
+	GOFLAGS=-buildvcs=false GOBIN=$(CURDIR)/bin/tools/new \
+	  go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv bin/tools/new/golangci-lint $@ && rmdir bin/tools/new
