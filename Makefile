@@ -45,7 +45,7 @@ build: ## Build everything into bin/
 	go build -ldflags='-s -w' -o bin/zoomies-entrypoint ./images/entrypoint
 	go build -o bin/sim-runner ./sim/runner
 	go run ./sim/image/build -entrypoint bin/zoomies-entrypoint -runner bin/sim-runner \
-	  -busybox /bin/busybox -o bin/demo-image.tar
+	  -busybox /bin/busybox -output bin/demo-image.tar
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
-	"github.com/zoomies-fleet/zoomies/agent/backend/docker"
 	"github.com/zoomies-fleet/zoomies/agent/backend/podman"
-	"github.com/zoomies-fleet/zoomies/agent/backend/process"
 )
 
 // backends makes what the settings name. Podman's socket is found unless it is given; where no service runs, one of our
@@ -41,10 +38,6 @@ func makeBackend(ctx context.Context, name, podmanSocket, dataDir string, log *s
 			podmanSocket = found
 		}
 		return podman.New(podman.Options{Socket: podmanSocket, Logger: log}), nil
-	case "docker":
-		return docker.New(docker.Options{Logger: log})
-	case "process":
-		return process.New(process.Options{Dir: filepath.Join(dataDir, "runners"), Logger: log})
 	}
 	return nil, errors.New("there is no backend of that name; use podman, docker or process")
 }

@@ -51,7 +51,7 @@ func rotate(cmd *cobra.Command, database, keyFile string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if keys.Len() == 1 {
+	if len(keys.KeyIDs()) == 1 {
 		if keys, err = secrets.Rotate(keyFile); err != nil {
 			return 0, err
 		}
@@ -64,5 +64,6 @@ func rotate(cmd *cobra.Command, database, keyFile string) (int, error) {
 	if err = errors.Join(err, st.Close()); err != nil {
 		return n, fmt.Errorf("the rotation was interrupted after %d secrets; run it again to finish: %w", n, err)
 	}
-	return n, secrets.Retire(keyFile)
+	_, err = secrets.Retire(keyFile)
+	return n, err
 }

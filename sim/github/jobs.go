@@ -55,6 +55,7 @@ type Job struct {
 	CreatedAt             time.Time
 	QueuedAt              time.Time // last time it became queued
 	AssignedAt            time.Time // a runner was chosen
+	RunnerOnlineAt        time.Time // first session of the runner that was chosen
 	StartedAt             time.Time // the runner took it
 	CompletedAt           time.Time
 	Log                   string
@@ -96,7 +97,7 @@ type job struct {
 	cancelTold         bool
 	log                bytes.Buffer
 
-	created, queued, assigned, started, completed time.Time
+	created, queued, assigned, runnerOnline, started, completed time.Time
 }
 
 // QueueJob makes a job in a new run and sends its webhook. A repository that no installation has
@@ -279,7 +280,7 @@ func (j *job) public() Job {
 	return Job{
 		ID: j.id, RunID: j.run.id, RunAttempt: j.attempt, Repository: j.run.repo.fullName, Name: j.name, Workflow: j.run.workflow,
 		Labels: slices.Clone(j.labels), Status: j.status, Conclusion: j.conclusion, RunnerID: j.runnerID, RunnerName: j.runnerName,
-		CreatedAt: j.created, QueuedAt: j.queued, AssignedAt: j.assigned, StartedAt: j.started, CompletedAt: j.completed, Log: j.log.String(),
+		CreatedAt: j.created, QueuedAt: j.queued, AssignedAt: j.assigned, RunnerOnlineAt: j.runnerOnline, StartedAt: j.started, CompletedAt: j.completed, Log: j.log.String(),
 	}
 }
 

@@ -50,6 +50,7 @@ type Stats struct {
 	PeakConcurrent int
 	PeakPoints     int // most points in one minute
 	Mints          int // JIT registrations made
+	Online         int // runners that came online, each counted once
 }
 
 type bucket struct {
@@ -65,6 +66,7 @@ type physics struct {
 	concurrent int
 	peak       int
 	mints      int
+	online     int
 	points     []spent // of the last minute
 	peakPoints int
 	faults     []*Injection
@@ -86,7 +88,7 @@ func (s *Server) Stats() Stats {
 	p := &s.physics
 	st := Stats{
 		Requests: maps.Clone(p.requests), Responses: maps.Clone(p.responses), Rate: map[int64]map[string]Usage{},
-		Limited: p.limited, PeakConcurrent: p.peak, PeakPoints: p.peakPoints, Mints: p.mints,
+		Limited: p.limited, PeakConcurrent: p.peak, PeakPoints: p.peakPoints, Mints: p.mints, Online: p.online,
 	}
 	for b, u := range p.usage {
 		if st.Rate[b.installation] == nil {

@@ -224,7 +224,7 @@ func (s *Server) assign() {
 
 // give assigns one job to one runner. Called under mu.
 func (s *Server) give(j *job, r *runner) {
-	r.job, j.runner, j.assigned = j, r, s.now()
+	r.job, j.runner, j.runnerOnline, j.assigned = j, r, r.online, s.now()
 	j.runnerID, j.runnerName, j.groupID = r.id, r.name, r.group
 	s.touch()
 }

@@ -113,6 +113,7 @@ func (s *Server) openSession(_ *http.Request, rn *runner, body []byte) reply {
 	rn.version = in.Version
 	if rn.online.IsZero() {
 		rn.online = now
+		s.physics.online++
 	}
 	rn.idleSince = now
 	s.log.Debug("runner online", "runner", rn.name)

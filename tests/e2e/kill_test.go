@@ -72,7 +72,7 @@ func killedAt(t *testing.T, point int) {
 		ws, err := b.List(t.Context())
 		return err == nil && len(ws) == 0 && len(f.GitHub.Runners()) == 0
 	})
-	if n := f.GitHub.Stats().Sessions; n != 1 {
+	if n := f.GitHub.Stats().Online; n != 1 {
 		t.Errorf("%d runners came online for one job", n)
 	}
 }

@@ -36,7 +36,11 @@ func run(m *testing.M) int {
 	if engine, err = demo.StartEngine(ctx, dir, testLog()); err != nil {
 		return fail(err)
 	}
-	defer engine.Close() //nolint:errcheck // the process ends
+	defer func() {
+		if err := engine.Discard(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot discard the engine:", err)
+		}
+	}()
 	if err := demo.LoadImage(ctx, engine.Socket(), imageFile); err != nil {
 		return fail(err)
 	}

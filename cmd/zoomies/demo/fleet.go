@@ -149,6 +149,9 @@ func (f *Fleet) makePool(ctx context.Context) error {
 	return err
 }
 
+// discardTimeout bounds the removal of the fleet's own engine.
+const discardTimeout = time.Minute
+
 // Close ends everything. What it started, it stops.
 func (f *Fleet) Close() error {
 	var errs []error
@@ -159,7 +162,9 @@ func (f *Fleet) Close() error {
 		errs = append(errs, f.GitHub.Close())
 	}
 	if f.own && f.Engine != nil {
-		errs = append(errs, f.Engine.Close())
+		ctx, cancel := context.WithTimeout(context.Background(), discardTimeout)
+		defer cancel()
+		errs = append(errs, f.Engine.Discard(ctx))
 	}
 	return errors.Join(errs...)
 }

@@ -45,8 +45,11 @@ func plainRun(ctx context.Context, f *Fleet, i int) (time.Duration, error) {
 	p := f.Pool
 	args := append(f.Engine.Args(), "run", "--rm", "--name", fmt.Sprintf("plain-%d", i), "--pull", "never",
 		"--network", "bridge", "--cpus", fmt.Sprint(p.CPUs), "--memory", fmt.Sprintf("%dm", p.MemoryMB), "--pids-limit", fmt.Sprint(p.PidsLimit))
-	args = append(args, f.Engine.RunFlags()...)
-	args = append(args, Image)
+	flags, err := f.Engine.RunFlags()
+	if err != nil {
+		return 0, err
+	}
+	args = append(append(args, flags...), Image)
 	cmd := exec.CommandContext(ctx, "podman", args...) //nolint:gosec // our own arguments
 	cmd.Env = f.Engine.Env()
 	out, err := cmd.StdoutPipe()

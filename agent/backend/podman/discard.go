@@ -1,0 +1,59 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Discard ends the service and deletes its containers and its storage. It refuses Podman's own storage: only a service
+// that was started with a Root and a RunRoot of its own can be thrown away.
+func (s *Service) Discard(ctx context.Context) error {
+	if s.opts.Root == "" || s.opts.RunRoot == "" {
+		return errors.New("cannot discard Podman's storage: it is the machine's own")
+	}
+	errs := []error{s.command(ctx, "rm", "--all", "--force", "--time", "0", "--volumes"), s.Close()}
+	if os.Geteuid() != 0 {
+		// Files of other users of the namespace can be deleted only from inside it.
+		errs = append(errs, s.command(ctx, "unshare", "rm", "-rf", s.opts.Root))
+	}
+	for _, dir := range []string{s.opts.Root, s.opts.RunRoot} {
+		errs = append(errs, unmountBelow(dir), os.RemoveAll(dir))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) command(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, s.opts.Podman, append(s.Args(), args...)...) //nolint:gosec // our own arguments
+	cmd.Env = s.Env()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot run podman %s: %w: %s", args[0], err, out)
+	}
+	return nil
+}
+
+// unmountBelow takes away what Podman keeps mounted in its storage, innermost first.
+func unmountBelow(dir string) error {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("cannot read the mounts: %w", err)
+	}
+	var points []string
+	for line := range strings.Lines(string(table)) {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], dir+"/") {
+			points = append(points, f[4])
+		}
+	}
+	var errs []error
+	for i := len(points) - 1; i >= 0; i-- {
+		if err := unix.Unmount(points[i], unix.MNT_DETACH); err != nil {
+			errs = append(errs, fmt.Errorf("cannot unmount %s: %w", points[i], err))
+		}
+	}
+	return errors.Join(errs...)
+}
