@@ -149,19 +149,7 @@ func (c *Controller) finished(ctx context.Context, t store.Task, res protocol.Ta
 
 func (c *Controller) created(ctx context.Context, t store.Task, res protocol.TaskResult) error {
 	if res.OK {
-		ch := store.Change{WorkloadID: res.WorkloadID, StartedAt: res.StartedAt}
-		r, changed, err := c.transition(ctx, t.RunnerID, store.RunnerRegistering, ch)
-		if errors.Is(err, store.ErrTransition) || (err == nil && !changed) {
-			if r, err = c.store.Runner(ctx, t.RunnerID); err != nil {
-				return err
-			}
-			if r.State == store.RunnerFailed || r.State == store.RunnerRemoved {
-				// It came too late: nobody waits for it any more.
-				_, _, err = c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
-			}
-			return err
-		}
-		return err
+		return c.createdOK(ctx, t, store.Change{WorkloadID: res.WorkloadID, StartedAt: res.StartedAt})
 	}
 	r, err := c.store.Runner(ctx, t.RunnerID)
 	if err != nil {
@@ -174,6 +162,42 @@ func (c *Controller) created(ctx context.Context, t store.Task, res protocol.Tas
 		return err
 	}
 	return c.workloadGone(ctx, r.ID) // a failed create leaves nothing behind
+}
+
+// createdOK records that a runner's workload runs.
+func (c *Controller) createdOK(ctx context.Context, t store.Task, ch store.Change) error {
+	r, err := c.store.Runner(ctx, t.RunnerID)
+	if err != nil {
+		return err
+	}
+	switch r.State {
+	case store.RunnerFailed, store.RunnerRemoved:
+		// It came too late: nobody waits for it any more.
+		_, _, err = c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
+		return err
+	case store.RunnerProvisioning:
+		r, changed, err := c.transition(ctx, r.ID, store.RunnerRegistering, ch)
+		if changed || !errors.Is(err, store.ErrTransition) {
+			return err
+		}
+		return c.noteStart(ctx, r.ID, ch)
+	default:
+		return c.noteStart(ctx, r.ID, ch)
+	}
+}
+
+// noteStart fills in what a create's answer says of a runner that is further on already: GitHub's word that it is busy may
+// come first.
+func (c *Controller) noteStart(ctx context.Context, id string, ch store.Change) error {
+	r, err := c.store.Runner(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, _, err := c.store.TransitionRunner(ctx, id, r.State, ch); err != nil {
+		return err
+	}
+	c.bus.Publish(events.RunnerChanged, id)
+	return nil
 }
 
 // Report takes in what a host sees of its runners.
@@ -235,8 +259,12 @@ func (c *Controller) applyReport(ctx context.Context, h store.Host, rep protocol
 	return false, err
 }
 
-// ended records that a runner's workload is over. The host deletes what is left once it has our acknowledgement.
+// ended records that a runner's workload is over.
 func (c *Controller) ended(ctx context.Context, r store.Runner, rep protocol.RunnerReport, ch store.Change) error {
+	// Its host deletes what is left once it has our answer: nobody else needs to.
+	if err := c.store.SetRunnerCleaned(ctx, r.ID); err != nil {
+		return err
+	}
 	to := store.RunnerState(rep.State)
 	if r.State == store.RunnerDraining {
 		to = store.RunnerRemoved // it was told to end, however it did
@@ -251,7 +279,7 @@ func (c *Controller) ended(ctx context.Context, r store.Runner, rep protocol.Run
 		}
 	}
 	c.judgeVersion(ctx, r, rep.Message)
-	return c.workloadGone(ctx, r.ID)
+	return nil
 }
 
 // judgeVersion raises the problem that stops a whole fleet overnight: GitHub refuses runners that are too old.

@@ -43,8 +43,12 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		return fail("jobs", err)
 	}
 	repo := make(map[string]string, len(jobs))
+	executing := map[string]bool{} // runner names
 	for _, j := range jobs {
 		repo[j.ID] = j.Repository
+		if j.State == store.JobInProgress {
+			executing[j.RunnerName] = true
+		}
 		s.Jobs = append(s.Jobs, scheduler.Job{
 			ID: j.ID, Installation: j.InstallationID, Repository: j.Repository, Labels: j.Labels,
 			State: string(j.State), QueuedAt: j.SeenAt,
@@ -61,8 +65,14 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		if of == "" {
 			of = r.DemandJobID
 		}
+		state := r.State
+		if executing[r.Name] && (state == store.RunnerRegistering || state == store.RunnerIdle) {
+			// The job's row was read in the moment before it was linked to this one: without this, the runner would look
+			// like one that nothing needs any more.
+			state = store.RunnerBusy
+		}
 		s.Runners = append(s.Runners, scheduler.Runner{
-			ID: r.ID, PoolID: r.PoolID, HostID: r.HostID, State: string(r.State), Repository: repo[of],
+			ID: r.ID, PoolID: r.PoolID, HostID: r.HostID, State: string(state), Repository: repo[of],
 			CreatedAt: r.CreatedAt, StateAt: r.StateAt, FinishedAt: r.FinishedAt,
 		})
 	}

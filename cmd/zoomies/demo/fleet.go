@@ -81,10 +81,10 @@ func Start(ctx context.Context, o Options) (f *Fleet, err error) {
 	if err := f.StartController(ctx); err != nil {
 		return f, err
 	}
-	f.GitHub.SetWebhookURL(f.WebhookURL())
 	if err := f.makePool(ctx); err != nil {
 		return f, err
 	}
+	f.GitHub.SetWebhookURL(f.WebhookURL())
 	if o.NoAgent {
 		return f, nil
 	}
