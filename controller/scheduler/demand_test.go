@@ -28,6 +28,7 @@ func TestDesired(t *testing.T) {
 		{"negative bounds are zero", newFleet().pool("p", nil, size(-3, -1)).jobs(1, nil), 0, 0},
 		{"draining runners answer nothing", newFleet().pool("p", nil).runner("r1", "p", "draining").jobs(1, nil), 1, 1},
 		{"draining runners count towards the maximum", newFleet().pool("p", nil, size(0, 2)).runner("r1", "p", "draining").jobs(2, nil), 2, 1},
+		{"a runner retired in this very decision counts towards the maximum", newFleet().pool("p", nil, size(1, 1), func(p *Pool) { p.MaxLifetime = time.Second }).runner("r1", "p", idle), 1, 0},
 		{"a disabled pool wants nothing", newFleet().pool("p", nil, size(2, 5), func(p *Pool) { p.Enabled = false }), 0, 0},
 		{"waiting and completed jobs count for nothing", newFleet().pool("p", nil).
 			job("j1", nil, func(j *Job) { j.State = "waiting" }).job("j2", nil, func(j *Job) { j.State = "completed" }), 0, 0},

@@ -24,6 +24,7 @@ func TestMatching(t *testing.T) {
 		{"implied labels are no surplus", newFleet().pool("a", labels("gpu", "self-hosted", "linux", "x64")).pool("b", labels("gpu", "big")), labels("gpu"), "a", ""},
 		{"one label in two spellings is no surplus", newFleet().pool("b", labels("gpu", "GPU", " Gpu")).pool("c", labels("gpu", "x")), labels("gpu"), "b", ""},
 		{"ties go by name", newFleet().pool("b", labels("gpu")).pool("a", labels("gpu")), labels("gpu"), "a", ""},
+		{"ties between a pool of the installation and one of the repository go by name too", newFleet().pool("b", nil).pool("a", nil, repo("acme/app")), nil, "a", ""},
 		{"implied labels alone match any pool", newFleet().pool("a", labels("gpu")), labels("self-hosted", "linux", "x64"), "a", ""},
 		{"case and space do not matter", newFleet().pool("a", labels(" GPU")), labels("gpu "), "a", ""},
 		{"an os label that contradicts the platform excludes", newFleet().pool("a", nil, platform("linux", "")), labels("windows"), "", "is for linux and the job asks for windows"},
@@ -41,6 +42,7 @@ func TestMatching(t *testing.T) {
 		{"a disabled pool leaves the job to another", newFleet().pool("a", labels("x"), off).pool("b", labels("x", "y")), labels("x"), "b", ""},
 		{"a job that only a disabled pool could take says so", newFleet().pool("a", labels("x"), off), labels("x"), "", "pool a would take it, but is disabled"},
 		{"the nearest pool is named", newFleet().pool("a", labels("x")).pool("b", labels("x", "y")), labels("x", "y", "z"), "", "pool b comes nearest, but lacks z"},
+		{"of two pools that lack as much, the one on the right platform is nearer", newFleet().pool("a", nil, platform("windows", "")).pool("b", nil), labels("linux", "x"), "", "pool b comes nearest, but lacks x"},
 		{"a hosted label that a pool lists is the pool's", newFleet().pool("a", labels("ubuntu-latest")), labels("ubuntu-latest"), "a", ""},
 		{"no pool at all", newFleet(), labels("x"), "", "no pool serves"},
 	}

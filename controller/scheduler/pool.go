@@ -39,7 +39,6 @@ type poolWork struct {
 	desired   int
 	want      int // creates that are still to be placed
 	created   int
-	shrunk    int // withdrawn or retired because they are more than is desired
 	shape     *shape
 	stop      stop // why want is not zero at the end
 	stopUntil time.Time

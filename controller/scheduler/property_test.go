@@ -1,8 +1,10 @@
 package scheduler
 
 import (
+	"flag"
 	"fmt"
 	"math/rand"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -10,6 +12,19 @@ import (
 
 	"pgregory.net/rapid"
 )
+
+// TestMain asks for more draws than rapid's hundred: a decision is cheap, and its rules meet in corners.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	if !asked {
+		if err := flag.Set("rapid.checks", "500"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // drawSnapshot draws a small fleet in any state it could be in, and some that it should not.
 func drawSnapshot(t *rapid.T) Snapshot {

@@ -91,7 +91,7 @@ func (d *pass) shrink(p *poolWork) {
 		d.withdraws = append(d.withdraws, withdraw(r, d.surplusReason(p)))
 	}
 	p.starting = p.starting[n:]
-	p.shrunk, p.leaving, surplus = p.shrunk+n, p.leaving+n, surplus-n
+	surplus -= n
 
 	slices.SortFunc(p.idle, func(a, b *Runner) int {
 		return cmp.Or(a.StateAt.Compare(b.StateAt), strings.Compare(a.ID, b.ID))
@@ -111,7 +111,6 @@ func (d *pass) shrink(p *poolWork) {
 		d.retires = append(d.retires, retire(r, why))
 	}
 	p.idle = p.idle[n:]
-	p.shrunk, p.leaving = p.shrunk+n, p.leaving+n
 }
 
 func (d *pass) surplusReason(p *poolWork) string {

@@ -126,7 +126,7 @@ type Blocked struct {
 	Wanted     int       // runners that are wanted and cannot be created now
 	Causes     []Cause   // hosts by what keeps each from serving, most frequent first
 	Fix        string    // what an operator can do, one sentence
-	AtCapacity bool      // every host that fits is merely full: a normal state
+	AtCapacity bool      // every host that fits is merely full, or draining runners fill the maximum: a normal state
 	Until      time.Time // when a backoff or a hold ends; zero where it does not apply
 	Backends   []string  // other backends that fitting hosts offer
 }
