@@ -54,19 +54,21 @@ type received struct {
 
 func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
-	r := &rig{t: t, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}}
+	return buildRig(t, o, nil)
+}
+
+// buildRig builds a rig on loopback, or on pipes in memory.
+func buildRig(t *testing.T, o Options, pipes *pipeNet) *rig {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true}
+	r := &rig{t: t, client: &http.Client{Transport: transport, Timeout: time.Minute}}
 	rest, hooks := contract.NewREST(t), contract.NewWebhooks(t)
 	o.observe = func(req *http.Request, status int, h http.Header, body []byte) {
 		if err := rest.Response(req, status, h, body); err != nil {
 			t.Errorf("%s %s answered %d against GitHub's description: %v\n%.300s", req.Method, req.URL.Path, status, err, body)
 		}
 	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Server = s
-	r.sink = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	r.sink = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
 			return
@@ -87,6 +89,18 @@ func newRig(t *testing.T, o Options) *rig {
 		}
 		w.WriteHeader(status)
 	}))
+	if pipes != nil {
+		transport.DialContext = pipes.dial
+		o.Listener, o.Webhooks = pipes.listen("sim:80"), &http.Client{Transport: transport}
+		_ = r.sink.Listener.Close()
+		r.sink.Listener = pipes.listen("sink:80")
+	}
+	r.sink.Start()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Server = s
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -246,29 +260,15 @@ func (r *rig) wait(id int64, status string) Job {
 	return j
 }
 
-// settled waits until no delivery is under way.
+// settled waits until no delivery is under way and gives what has arrived.
 func (r *rig) settled() []received {
 	r.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		r.Server.mu.Lock()
-		pending := 0
-		for _, d := range r.hooks.log {
-			if d.Outcome == "pending" {
-				pending++
-			}
-		}
-		changed := r.changed
-		r.Server.mu.Unlock()
-		if pending == 0 {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return append([]received(nil), r.received...)
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			r.t.Fatalf("%d deliveries are still under way", pending)
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := r.WaitDeliveries(ctx); err != nil {
+		r.t.Fatal(err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]received(nil), r.received...)
 }
