@@ -129,8 +129,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 			return
 		}
 	}
-	if s.observe != nil {
-		s.observe(r, a.status, h, out)
+	if s.opts.observe != nil {
+		s.opts.observe(r, a.status, h, out)
 	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(out) // a client that left does not matter

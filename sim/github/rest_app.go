@@ -78,7 +78,7 @@ func (s *Server) installationJSON(in *installation) map[string]any {
 		"access_tokens_url": s.URL() + "/app/installations/" + id + "/access_tokens",
 		"repositories_url":  s.URL() + "/installation/repositories",
 		"html_url":          s.base + "/organizations/" + in.account.login + "/settings/installations/" + id,
-		"app_id":            s.app.id, "client_id": s.app.clientID, "app_slug": appSlug, "target_id": in.account.id, "target_type": kind,
+		"app_id":            s.app.id, "app_slug": appSlug, "target_id": in.account.id, "target_type": kind,
 		"permissions": appPermissions, "events": appEvents, "created_at": stamp(in.created), "updated_at": stamp(in.created),
 		"single_file_name": nil, "has_multiple_single_files": false, "single_file_paths": []string{}, "suspended_by": nil, "suspended_at": nil,
 	}
@@ -131,7 +131,9 @@ func (s *Server) listRepositories(c *call) answer {
 	part, h := page(c, s.base+restRoot, c.inst.repos)
 	out := []map[string]any{}
 	for _, r := range part {
-		out = append(out, s.fullRepository(r))
+		one := s.fullRepository(r)
+		delete(one, "custom_properties") // webhooks and runs have it, this list has not
+		out = append(out, one)
 	}
 	return answer{http.StatusOK, map[string]any{"total_count": len(c.inst.repos), "repository_selection": "selected", "repositories": out}, h}
 }
@@ -141,18 +143,18 @@ func (s *Server) rateLimit(c *call) answer {
 	if c.inst != nil {
 		id = c.inst.id
 	}
-	one := func(limit, used int, reset time.Time, resource string) map[string]any {
-		return map[string]any{"limit": limit, "used": used, "remaining": limit - used, "reset": reset.Unix(), "resource": resource}
+	one := func(limit, used int, reset time.Time) map[string]any {
+		return map[string]any{"limit": limit, "used": used, "remaining": limit - used, "reset": reset.Unix()}
 	}
 	of := func(resource string) map[string]any {
 		u := s.budget(bucket{id, resource})
-		return one(u.Limit, u.Used, u.Reset, resource)
+		return one(u.Limit, u.Used, u.Reset)
 	}
 	return answer{status: http.StatusOK, body: map[string]any{
 		"rate": of(resourceCore),
 		"resources": map[string]any{
 			resourceCore: of(resourceCore), resourceRegistration: of(resourceRegistration),
-			"search": one(30, 0, c.now.Add(time.Minute), "search"), "graphql": one(5000, 0, c.now.Add(time.Hour), "graphql"),
+			"search": one(30, 0, c.now.Add(time.Minute)), "graphql": one(5000, 0, c.now.Add(time.Hour)),
 		},
 	}}
 }

@@ -28,6 +28,9 @@ type Options struct {
 	Limits    Limits           // zero fields take GitHub's published numbers
 	PollHold  time.Duration    // how long a runner's message poll is held; 0 is 50 s, as the real service
 	Webhooks  *http.Client     // sends deliveries; nil is a client with GitHub's 10 s limit
+
+	// observe sees every REST answer before it is written; the tests validate there.
+	observe func(r *http.Request, status int, h http.Header, body []byte)
 }
 
 // Server is the simulated GitHub. All methods may be called from any goroutine.
@@ -46,8 +49,6 @@ type Server struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	kick   chan struct{} // wakes the janitor
-	// observe sees every answer before it is written; the tests validate there.
-	observe func(r *http.Request, status int, h http.Header, body []byte)
 
 	mu      sync.Mutex
 	rng     *rand.Rand

@@ -2,6 +2,7 @@ package github
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -54,6 +55,7 @@ type hooks struct {
 	policy func(DeliveryRecord) DeliveryAction
 	log    []*DeliveryRecord
 	held   []*DeliveryRecord
+	busy   int // deliveries under way
 }
 
 func (h *hooks) init(s *Server) {
@@ -152,6 +154,23 @@ func (s *Server) Redeliver(id string) bool {
 	return true
 }
 
+// WaitDeliveries waits until no delivery is under way; held ones are not.
+func (s *Server) WaitDeliveries(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		busy, changed := s.hooks.busy, s.changed
+		s.mu.Unlock()
+		if busy == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("cannot wait for %d deliveries under way: %w", busy, ctx.Err())
+		}
+	}
+}
+
 // deliverJob sends a job's event to every hook, if the App has the repository. Called under mu.
 func (s *Server) deliverJob(j *job, action string) {
 	in := j.run.repo.installation
@@ -246,7 +265,14 @@ func (s *Server) deliver(h *hook, event, action string, j *job, target int64, pa
 
 func (s *Server) sendLater(d *DeliveryRecord) {
 	if s.ctx.Err() == nil {
-		s.wg.Go(func() { s.send(d) })
+		s.hooks.busy++
+		s.wg.Go(func() {
+			s.send(d)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.hooks.busy--
+			s.touch()
+		})
 	}
 }
 
