@@ -26,7 +26,7 @@ const (
 type WorkflowJobEvent struct {
 	Action         string // queued, waiting, in_progress, completed
 	Job            JobState
-	Owner          string // of the repository; the delivery is credited to the installation of this account
+	Owner          string // as in the repository's full name; the delivery is credited to the installation of this account
 	Organization   string // empty for a user's repository
 	InstallationID int64  // the App's, 0 when a plain organisation or repository webhook sent it
 }
@@ -57,9 +57,6 @@ type payload struct {
 	} `json:"workflow_job"`
 	Repository *struct {
 		FullName string `json:"full_name"`
-		Owner    struct {
-			Login string `json:"login"`
-		} `json:"owner"`
 	} `json:"repository"`
 	Organization *struct {
 		Login string `json:"login"`
@@ -106,8 +103,6 @@ func ParseWorkflowJob(body []byte) (WorkflowJobEvent, error) {
 	switch {
 	case err != nil:
 		return WorkflowJobEvent{}, malformed("%s", err)
-	case p.Repository.Owner.Login != "" && !strings.EqualFold(p.Repository.Owner.Login, owner):
-		return WorkflowJobEvent{}, malformed("the repository's name and its owner disagree")
 	case p.Job.ID <= 0 || p.Job.RunID <= 0 || p.Job.RunAttempt < 0 || p.Job.RunnerID < 0:
 		return WorkflowJobEvent{}, malformed("the job has no valid id, run_id, run_attempt or runner_id")
 	}
