@@ -2,6 +2,7 @@ package podman
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,10 +12,8 @@ import (
 	"github.com/containers/podman/v5/pkg/domain/entities/types"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/oom"
 )
-
-// killed is the exit code of a process that SIGKILL ended, the out-of-memory killer's too.
-const killed = 137
 
 // List returns the managed workloads of this host in every phase, sidecars included.
 func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
@@ -29,16 +28,15 @@ func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
 	out := make([]backend.Workload, 0, len(found))
 	for _, c := range found {
 		w := listed(c)
-		if w.Phase == backend.Exited && w.ExitCode == killed {
-			// A listing does not say who killed it.
-			data, err := containers.Inspect(ctx, c.ID, nil)
+		if w.Phase == backend.Exited {
+			// A listing does not say whether memory ran out, nor fractions of seconds.
+			w, err = b.ended(ctx, c.ID)
 			switch {
-			case gone(err):
+			case errors.Is(err, backend.ErrNotFound):
 				continue
 			case err != nil:
-				return nil, fault("look at container "+short(c.ID), err)
+				return nil, err
 			}
-			w = inspected(data)
 		}
 		out = append(out, w)
 	}
@@ -77,7 +75,28 @@ func (b *Backend) Inspect(ctx context.Context, id string) (backend.Workload, err
 	if err != nil {
 		return backend.Workload{}, err
 	}
-	return inspected(data), nil
+	return b.inspected(data), nil
+}
+
+// ended inspects a container that has exited, once: it does not change any more.
+func (b *Backend) ended(ctx context.Context, id string) (backend.Workload, error) {
+	b.mu.Lock()
+	w, known := b.done[id]
+	b.mu.Unlock()
+	if known {
+		return w, nil
+	}
+	data, err := b.ours(ctx, id)
+	if err != nil {
+		return backend.Workload{}, err
+	}
+	w = b.inspected(data)
+	if w.Phase == backend.Exited {
+		b.mu.Lock()
+		b.done[id] = w
+		b.mu.Unlock()
+	}
+	return w, nil
 }
 
 // ours inspects a container and refuses one that is not a workload of this host.
@@ -96,7 +115,7 @@ func (b *Backend) ours(ctx context.Context, id string) (*define.InspectContainer
 	return data, nil
 }
 
-func inspected(data *define.InspectContainerData) backend.Workload {
+func (b *Backend) inspected(data *define.InspectContainerData) backend.Workload {
 	w := labelled(data.Config.Labels)
 	w.ID, w.Name, w.CreatedAt = data.ID, data.Name, data.Created
 	w.Phase = phase(data.State.Status)
@@ -104,6 +123,13 @@ func inspected(data *define.InspectContainerData) backend.Workload {
 	if w.Phase == backend.Exited {
 		w.ExitCode, w.OOMKilled = int(data.State.ExitCode), data.State.OOMKilled
 		w.EndedAt = moment(data.State.FinishedAt)
+		if !w.OOMKilled && data.HostConfig != nil && data.HostConfig.Memory > 0 {
+			killed, err := oom.Killed(data.ID)
+			if err != nil {
+				b.log.Debug("only Podman can say whether memory ran out", "error", err)
+			}
+			w.OOMKilled = killed
+		}
 	}
 	return w
 }
@@ -149,7 +175,7 @@ func phase(state string) backend.Phase {
 	return backend.Created // created, configured, initialized
 }
 
-// forget drops the process numbers of workloads that are gone.
+// forget drops what is remembered of workloads that are gone.
 func (b *Backend) forget(present []backend.Workload) {
 	keep := make(map[string]struct{}, len(present))
 	for _, w := range present {
@@ -160,6 +186,11 @@ func (b *Backend) forget(present []backend.Workload) {
 	for id := range b.pids {
 		if _, ok := keep[id]; !ok {
 			delete(b.pids, id)
+		}
+	}
+	for id := range b.done {
+		if _, ok := keep[id]; !ok {
+			delete(b.done, id)
 		}
 	}
 }

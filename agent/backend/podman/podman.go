@@ -48,6 +48,7 @@ type Backend struct {
 	starting map[string]struct{} // runners whose Create is under way
 	pids     map[string]int      // main process by container, for sampling
 	present  map[string]time.Time
+	done     map[string]backend.Workload // exited, as last inspected
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -56,7 +57,7 @@ var _ backend.Backend = (*Backend)(nil)
 func New(opts Options) *Backend {
 	b := &Backend{
 		socket: opts.Socket, hostID: opts.HostID, log: opts.Logger, now: opts.Now,
-		starting: map[string]struct{}{}, pids: map[string]int{}, present: map[string]time.Time{},
+		starting: map[string]struct{}{}, pids: map[string]int{}, present: map[string]time.Time{}, done: map[string]backend.Workload{},
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)

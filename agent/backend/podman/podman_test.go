@@ -1,0 +1,42 @@
+package podman_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/backendtest"
+	"github.com/zoomies-fleet/zoomies/agent/backend/podman"
+)
+
+var engine *backendtest.EngineFixture
+
+func TestMain(m *testing.M) {
+	os.Exit(backendtest.Main(m, func(e *backendtest.EngineFixture) { engine = e }))
+}
+
+func open(host string) *podman.Backend {
+	return podman.New(podman.Options{Socket: engine.Socket, HostID: host})
+}
+
+func TestPodmanIsABackend(t *testing.T) {
+	if err := engine.LoadDaemons(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	backendtest.Run(t, backendtest.Harness{
+		New:   func(_ *testing.T, host string) backend.Backend { return open(host) },
+		Image: engine.Image,
+		Half: func(t *testing.T, b backend.Backend, spec backend.Spec) {
+			t.Helper()
+			if err := b.(*podman.Backend).CreateOnly(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Foreign:     engine.Foreign,
+		Down:        engine.Down,
+		Up:          engine.Up,
+		Leftovers:   engine.Leftovers,
+		Isolates:    true,
+		DaemonImage: backendtest.DaemonImage, SilentImage: backendtest.SilentImage, BrokenImage: backendtest.BrokenImage,
+	})
+}
