@@ -26,6 +26,10 @@ type Config struct {
 	// Address is the controller's address as it is kept in the state file; informational.
 	Address  string
 	Backends []backend.Backend
+	// Bind makes the backends of a host once its ID is known, so that agents which share an
+	// engine see only their own workloads. It must return the same kinds as Backends, which
+	// then serve only to describe the host before it joins. Nil uses Backends throughout.
+	Bind func(hostID string) ([]backend.Backend, error)
 	// StatePath is agent.json: the host's credential and the hashes of spent join tokens.
 	StatePath string
 	JoinToken string // secret; needed for the first join, kept nowhere
@@ -45,11 +49,9 @@ type Config struct {
 	Logger           *slog.Logger     // nil is slog.Default
 }
 
-// HostBinder is implemented by a backend that marks and filters its workloads by host. The
-// agent calls it with the host's ID after joining and before it lists anything.
-type HostBinder interface {
-	BindHost(hostID string)
-}
+// ErrHostChanged ends Run when the controller, having forgotten this host, took it in again
+// under another ID. Runners are left running; make a new agent and run that.
+var ErrHostChanged = errors.New("the host has another ID now")
 
 // Agent is one host's agent. Make it with New and run it once.
 type Agent struct {
@@ -84,8 +86,10 @@ type Agent struct {
 	relays  sync.WaitGroup // log streams
 	reaping chan struct{}  // slots of removals that the agent began by itself
 	started atomic.Bool
-	serving context.Context // ends when Run is told to stop
-	deliver context.Context // ends when shutdown's grace is over
+	// rehosted ends Run because the host has another ID.
+	rehosted context.CancelCauseFunc
+	serving  context.Context // ends when Run is told to stop
+	deliver  context.Context // ends when shutdown's grace is over
 }
 
 // New checks cfg and makes an agent. It touches nothing yet.
@@ -108,8 +112,6 @@ func New(cfg Config) (*Agent, error) {
 		log:       cfg.Logger,
 		now:       cfg.Now,
 		machine:   cfg.Machine,
-		backends:  cfg.Backends,
-		byName:    map[string]backend.Backend{},
 		session:   newSession(),
 		fleet:     newFleet(cfg.Now),
 		orphans:   orphans{seen: map[string]time.Time{}},
@@ -126,13 +128,23 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a.interval.Store(int64(HeartbeatInterval))
 	a.retention.Store(int64(cfg.FinishedRetention))
-	for _, b := range cfg.Backends {
-		if _, twice := a.byName[b.Name()]; twice {
-			return nil, fmt.Errorf("cannot make the agent: backend %s is given twice", b.Name())
-		}
-		a.byName[b.Name()] = b
+	if err := a.use(cfg.Backends); err != nil {
+		return nil, fmt.Errorf("cannot make the agent: %w", err)
 	}
 	return a, nil
+}
+
+// use takes the backends that the agent works with from now on.
+func (a *Agent) use(bs []backend.Backend) error {
+	byName := make(map[string]backend.Backend, len(bs))
+	for _, b := range bs {
+		if _, twice := byName[b.Name()]; twice {
+			return fmt.Errorf("backend %s is given twice", b.Name())
+		}
+		byName[b.Name()] = b
+	}
+	a.backends, a.byName = bs, byName
+	return nil
 }
 
 func (c *Config) setDefaults() {
@@ -169,7 +181,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	a.bind()
+	if err := a.bind(); err != nil {
+		return err
+	}
+	ctx, rehosted := context.WithCancelCause(ctx)
+	defer rehosted(nil)
+	a.rehosted = rehosted
 	a.adoptExisting(ctx)
 
 	deliver, stopDeliveries := context.WithCancel(context.WithoutCancel(ctx))
@@ -199,6 +216,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.shutdown()
 	stopDeliveries()
 	guard.Wait()
+	if err := context.Cause(ctx); errors.Is(err, ErrHostChanged) {
+		return err
+	}
 	return nil
 }
 
@@ -214,11 +234,17 @@ func (a *Agent) shutdown() {
 	a.lastReport()
 }
 
-// bind tells the backends whose workloads they look after.
-func (a *Agent) bind() {
-	for _, b := range a.backends {
-		if hb, ok := b.(HostBinder); ok {
-			hb.BindHost(a.HostID())
-		}
+// bind makes the backends of this host.
+func (a *Agent) bind() error {
+	if a.cfg.Bind == nil {
+		return nil
 	}
+	bs, err := a.cfg.Bind(a.HostID())
+	if err == nil {
+		err = a.use(bs)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot open the host's backends: %w", err)
+	}
+	return nil
 }

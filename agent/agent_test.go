@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/fake"
 	"github.com/zoomies-fleet/zoomies/agent/host"
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
@@ -63,7 +64,7 @@ func (l *lockedBuffer) String() string {
 }
 
 // bubble runs a test with a rig in a bubble of its own. The agent is not started.
-func bubble(t *testing.T, fn func(r *rig)) {
+func bubble(t *testing.T, fn func(t *testing.T, r *rig)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,8 +74,12 @@ func bubble(t *testing.T, fn func(r *rig)) {
 			JoinToken: "zoojoin_one", Name: "host-a", Version: "v1.0.0", Machine: machine{},
 			Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		}
-		r.cfg.Backends = append(r.cfg.Backends, r.engine)
-		fn(r)
+		r.cfg.Backends = []backend.Backend{r.engine}
+		r.cfg.Bind = func(id string) ([]backend.Backend, error) {
+			r.engine.BindHost(id)
+			return r.cfg.Backends, nil
+		}
+		fn(t, r)
 		r.stop()
 		if out := r.log.String(); strings.Contains(out, secretJIT) || strings.Contains(out, "zoojoin_") || strings.Contains(out, "agent-token") {
 			t.Errorf("a secret is in the log:\n%s", out)
@@ -180,7 +185,7 @@ func (r *rig) wantCount(n int) {
 
 // A job's whole life on a host: created, reported, run, ended, acknowledged, gone.
 func TestRunnerLivesAndLeavesNothing(t *testing.T) {
-	bubble(t, func(r *rig) {
+	bubble(t, func(t *testing.T, r *rig) {
 		r.start()
 		r.ctl.offer(createTask("run_1"))
 		synctest.Wait()

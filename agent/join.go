@@ -65,6 +65,10 @@ func (a *Agent) join(ctx context.Context) error {
 	case !st.fresh(a.cfg.JoinToken):
 		return fmt.Errorf("cannot join: this join token was used on this host before: %w: %s", ErrCannotJoin, newTokenAdvice)
 	}
+	// A token is good once: see that its yield can be kept before it is spent.
+	if err := st.save(a.cfg.StatePath); err != nil {
+		return errors.Join(errState, err)
+	}
 	info := a.hostInfo(ctx)
 	callCtx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -98,9 +102,12 @@ func (a *Agent) sessionLoop(ctx context.Context) {
 	for a.session.awaitRefusal(ctx) {
 		retry := newRetry(RefusedMin, RefusedMax)
 		for a.session.isRefused() {
+			was := a.HostID()
 			err := a.join(ctx)
 			if err == nil {
-				a.bind()
+				if a.HostID() != was {
+					a.rehosted(fmt.Errorf("%w: it was %s and is %s", ErrHostChanged, was, a.HostID()))
+				}
 				a.reportNow.up()
 				break
 			}

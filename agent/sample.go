@@ -70,8 +70,15 @@ func (u *usage) all() []protocol.RunnerUsage {
 
 // sampleLoop samples the running runners every SampleInterval, whatever the sweep does.
 func (a *Agent) sampleLoop(ctx context.Context) {
-	for sleep(ctx, SampleInterval) {
-		a.samplePass(ctx)
+	tick := time.NewTicker(SampleInterval) // a pass is shorter, so none is skipped
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			a.samplePass(ctx)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"time"
 )
 
@@ -259,8 +260,17 @@ type ReportResponse struct {
 // Seconds is a duration that travels as a JSON number of seconds.
 type Seconds float64
 
-// Duration converts s.
-func (s Seconds) Duration() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
+// Duration converts s; what no duration can hold becomes the longest or the shortest.
+func (s Seconds) Duration() time.Duration {
+	switch ns := float64(s) * float64(time.Second); {
+	case ns >= math.MaxInt64:
+		return math.MaxInt64
+	case ns <= math.MinInt64:
+		return math.MinInt64
+	default:
+		return time.Duration(ns)
+	}
+}
 
 // SecondsOf converts d.
 func SecondsOf(d time.Duration) Seconds { return Seconds(d.Seconds()) }
