@@ -51,7 +51,7 @@ func (c *Controller) github(ctx context.Context, installationID string) (github.
 	if err != nil {
 		return nil, in, fmt.Errorf("cannot read installation %s: %w", installationID, err)
 	}
-	if c.now().Before(in.HoldUntil) {
+	if github.Held(c.now(), in.HoldUntil) {
 		return nil, in, fmt.Errorf("%w until %s: %s", errHeld, in.HoldUntil.UTC().Format(time.RFC3339), in.HoldReason)
 	}
 	api, err := c.clients.get(in)

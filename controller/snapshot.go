@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -20,10 +21,14 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	if err != nil {
 		return fail("installations", err)
 	}
-	held := map[string]string{}
+	type hold struct {
+		why   string
+		until time.Time
+	}
+	held := map[string]hold{}
 	for _, in := range ins {
-		if now.Before(in.HoldUntil) {
-			held[in.ID] = fmt.Sprintf("GitHub asked us to wait until %s: %s", in.HoldUntil.UTC().Format(time.RFC3339), in.HoldReason)
+		if github.Held(now, in.HoldUntil) {
+			held[in.ID] = hold{fmt.Sprintf("GitHub asked us to wait until %s: %s", in.HoldUntil.UTC().Format(time.RFC3339), in.HoldReason), in.HoldUntil}
 		}
 	}
 	pools, err := c.store.Pools(ctx)
@@ -34,7 +39,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		s.Pools = append(s.Pools, scheduler.Pool{
 			ID: p.ID, Name: p.Name, Labels: p.Labels, Backend: p.Backend, OS: p.OS, Arch: p.Arch,
 			HostSelector: p.HostSelector, Repository: p.Repository, Installation: p.InstallationID,
-			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: held[p.InstallationID],
+			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: held[p.InstallationID].why, HeldUntil: held[p.InstallationID].until,
 			IdleTimeout: p.IdleTimeout, ScaleUpDelay: p.ScaleUpDelay, MaxLifetime: p.MaxLifetime, RepoLimit: p.RepoLimit,
 		})
 	}
@@ -73,7 +78,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		}
 		s.Runners = append(s.Runners, scheduler.Runner{
 			ID: r.ID, PoolID: r.PoolID, HostID: r.HostID, State: string(state), Repository: repo[of],
-			CreatedAt: r.CreatedAt, StateAt: r.StateAt, FinishedAt: r.FinishedAt,
+			DemandJobID: r.DemandJobID, CreatedAt: r.CreatedAt, StateAt: r.StateAt, FinishedAt: r.FinishedAt,
 		})
 	}
 	hosts, err := c.store.Hosts(ctx)

@@ -48,17 +48,15 @@ func child() int {
 	n := demo.NewNode(demo.NodeOptions{
 		Dir: o.Dir, Socket: o.Socket, Listen: o.Listen, Capacity: 2, Settings: quick(), Logger: testLog(),
 		WrapGitHub:  func(a github.API) github.API { return killGitHub{a, at} },
-		WrapAgents:  func(c protocol.Controller) protocol.Controller { return killAgents{c, at} },
+		WrapAgents:  func(c protocol.Controller) protocol.Controller { return killAgents{c, at, o.KillAt == taskWritten} },
 		WrapBackend: func(b *podman.Backend) backend.Backend { return killBackend{b, at} },
 	})
 	if err := n.StartController(ctx); err != nil {
 		return fail(err)
 	}
 	watchFor(ctx, n, at)
-	if o.KillAt != taskWritten { // there, no agent may take the task
-		if err := n.StartAgent(ctx); err != nil {
-			return fail(err)
-		}
+	if err := n.StartAgent(ctx); err != nil {
+		return fail(err)
 	}
 	<-ctx.Done()
 	return 0
@@ -114,10 +112,15 @@ func (k killGitHub) MintJIT(ctx context.Context, s github.Scope, r github.JITReq
 
 type killAgents struct {
 	protocol.Controller
-	at func(int)
+	at   func(int)
+	deaf bool // the agent never hears of a task
 }
 
 func (k killAgents) Poll(ctx context.Context, cred protocol.Credential, wait time.Duration) (*protocol.Task, error) {
+	if k.deaf {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	t, err := k.Controller.Poll(ctx, cred, wait)
 	if t != nil && t.Kind == protocol.TaskCreate {
 		k.at(3)

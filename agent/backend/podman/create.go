@@ -99,6 +99,9 @@ func (b *Backend) build(ctx context.Context, spec backend.Spec, f features, star
 		return backend.Workload{}, err
 	}
 	w.Phase, w.StartedAt = backend.Running, b.now()
+	if mode, err := network(spec.Network, f.info.Rootless); err == nil {
+		b.steady(ctx, mode, f.info.Rootless)
+	}
 	return w, nil
 }
 
