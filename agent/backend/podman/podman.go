@@ -48,6 +48,7 @@ type Backend struct {
 	starting map[string]struct{} // runners whose Create is under way
 	pids     map[string]int      // main process by container, for sampling
 	present  map[string]time.Time
+	bridges  steadyBridges
 	done     map[string]backend.Workload // exited, as last inspected
 }
 
