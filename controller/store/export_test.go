@@ -25,7 +25,9 @@ func (s *Store) Write(ctx context.Context, fn func(exec func(query string, args 
 }
 
 // SetRekey sets how many values a transaction of Rekey re-encrypts and what is called after each.
-func (s *Store) SetRekey(batch int, hook func(batch int) error) { s.rekeyBatch, s.rekeyHook = batch, hook }
+func (s *Store) SetRekey(batch int, hook func(batch int) error) {
+	s.rekeyBatch, s.rekeyHook = batch, hook
+}
 
 // Plan returns how the database would run a query, a line a step.
 func (s *Store) Plan(ctx context.Context, query string, args ...any) ([]string, error) {
@@ -45,4 +47,14 @@ func (s *Store) WriterPragma(ctx context.Context, name string) (string, error) {
 func (s *Store) WriteThroughReader(ctx context.Context, query string) error {
 	_, err := s.readers.ExecContext(ctx, query)
 	return err
+}
+
+// Changes returns how many rows the writing connection has changed in its life.
+func (s *Store) Changes(ctx context.Context) int64 {
+	scan := func(row scanner) (n int64, err error) { return n, row.Scan(&n) }
+	n, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (int64, error) { return one(ctx, t, scan, "SELECT total_changes()") })
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
