@@ -31,7 +31,7 @@ func LockFile(path string) (release func() error, err error) {
 	}
 	if !locked {
 		_ = lock.Close()
-		return nil, fmt.Errorf("cannot lock the database: %w: %s; stop it first", ErrLeaseHeld, readLockOwner(name))
+		return nil, fmt.Errorf("cannot lock the database: %w: %s; stop it first, or start with --takeover if it is known to be gone", ErrLeaseHeld, readLockOwner(name))
 	}
 	host, err := os.Hostname()
 	if err != nil {

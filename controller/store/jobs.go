@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -58,7 +59,7 @@ func upsertJob(ctx context.Context, t *tx, u JobUpdate, now time.Time) (JobChang
 	}
 	if len(known) == 0 {
 		if u.State == "" || u.GitHubID == 0 {
-			return JobChange{}, fmt.Errorf("a new job needs a state and GitHub's ID")
+			return JobChange{}, errors.New("a new job needs a state and GitHub's ID")
 		}
 		j := Job{ID: NewID(idJob), InstallationID: u.InstallationID, GitHubID: u.GitHubID, SeenAt: now, QueuedAt: now}
 		j.apply(u, now)

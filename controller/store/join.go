@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -21,7 +22,7 @@ func (s *Store) CreateJoinToken(ctx context.Context, jt JoinToken) (JoinToken, e
 	jt.CreatedAt, jt.ExpiresAt = s.now(), stamp(jt.ExpiresAt)
 	jt.UsedAt, jt.UsedBy = time.Time{}, ""
 	if jt.Hash == "" || !jt.ExpiresAt.After(jt.CreatedAt) {
-		return JoinToken{}, fmt.Errorf("cannot create a join token: it needs a hash and an end in the future")
+		return JoinToken{}, errors.New("cannot create a join token: it needs a hash and an end in the future")
 	}
 	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
 		_, err := exec(ctx, t, joinTokenColumns.insert("join_tokens"),
@@ -47,12 +48,12 @@ type joined struct {
 // host is ErrConflict for any other, and the other way round.
 func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHash string, u HostUpdate) (Host, []Runner, error) {
 	if name == "" || agentTokenHash == "" {
-		return Host{}, nil, fmt.Errorf("cannot join a host: it needs a name and a token")
+		return Host{}, nil, errors.New("cannot join a host: it needs a name and a token")
 	}
 	now := s.now()
 	j, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (joined, error) {
 		jt, err := one(ctx, t, scanJoinToken, "SELECT "+string(joinTokenColumns)+" FROM join_tokens WHERE hash = ?", joinTokenHash)
-		if classify(err) == ErrNotFound || err == nil && !jt.admits(name, now) { //nolint:errorlint // one returns the plain value
+		if errors.Is(err, ErrNotFound) || err == nil && !jt.admits(name, now) {
 			return joined{}, ErrTokenSpent
 		} else if err != nil {
 			return joined{}, err

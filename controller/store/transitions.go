@@ -67,14 +67,19 @@ func (s *Store) TransitionRunner(ctx context.Context, id string, to RunnerState,
 
 // transition moves r and writes its row.
 func transition(ctx context.Context, t *tx, r Runner, to RunnerState, c Change, now time.Time) (Runner, bool, error) {
+	before := r
 	changed, err := r.move(to, c, now)
 	if err != nil {
 		return Runner{}, false, err
 	}
-	return r, changed, saveRunner(ctx, t, &r)
+	return r, changed, saveRunner(ctx, t, before, r)
 }
 
-func saveRunner(ctx context.Context, t *tx, r *Runner) error {
+// saveRunner writes a row that has changed. What an agent repeats costs no write.
+func saveRunner(ctx context.Context, t *tx, before, r Runner) error {
+	if r == before {
+		return nil
+	}
 	return execOne(ctx, t, runnerColumns.update("runners"), append(r.values(), r.ID)...)
 }
 
@@ -136,12 +141,13 @@ func (s *Store) AssignJob(ctx context.Context, jobID, runnerID string) (Runner, 
 				return m, err
 			}
 		}
+		before := r
 		m.changed, err = r.assign(job, now)
 		m.runner = r
 		if err != nil {
 			return m, err
 		}
-		return m, saveRunner(ctx, t, &r)
+		return m, saveRunner(ctx, t, before, r)
 	})
 	return m.runner, m.changed, errorf(err, "give job %s to runner %s", jobID, runnerID)
 }

@@ -149,7 +149,7 @@ CREATE TABLE runners (
     cleaned         BOOLEAN NOT NULL
 );
 CREATE INDEX runners_created ON runners (created_at, id);
-CREATE INDEX runners_live ON runners (host_id) WHERE state NOT IN ('removed', 'failed');
+CREATE INDEX runners_live ON runners (created_at, id) WHERE state NOT IN ('removed', 'failed');
 CREATE INDEX runners_finished ON runners (finished_at) WHERE state IN ('removed', 'failed');
 
 CREATE TABLE tasks (

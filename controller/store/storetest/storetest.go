@@ -4,6 +4,7 @@ package storetest
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,6 +34,9 @@ func OpenWith(t testing.TB, o store.Options) *store.Store {
 			t.Fatal(err)
 		}
 		o.Keys = keys
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s, err := store.Open(context.Background(), o)
 	if err != nil {

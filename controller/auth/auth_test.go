@@ -1,0 +1,132 @@
+package auth_test
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zoomies-fleet/zoomies/controller/auth"
+)
+
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	hash := auth.HashPassword("correct horse")
+	if !regexp.MustCompile(`^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$`).MatchString(hash) {
+		t.Errorf("not a PHC string with OWASP's parameters: %s", hash)
+	}
+	if hash == auth.HashPassword("correct horse") {
+		t.Error("no salt")
+	}
+	if err := auth.VerifyPassword(hash, "correct horse"); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range []string{"", "correct hors", "correct horse ", "Correct horse"} {
+		if err := auth.VerifyPassword(hash, wrong); !errors.Is(err, auth.ErrPassword) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	if auth.NeedsRehash(hash) {
+		t.Error("a fresh hash needs a rehash")
+	}
+}
+
+// A hash made elsewhere (the argon2 command's own) with other costs is verified, and renewed at
+// the next chance.
+func TestAHashWithOtherCosts(t *testing.T) {
+	t.Parallel()
+	const foreign = "$argon2id$v=19$m=64,t=3,p=1$c29tZXNhbHQxMjM0NTY3OA$"
+	for _, hash := range []string{auth.HashWith(64, 3, 1, "pw"), auth.HashWith(256, 1, 4, "pw")} {
+		if err := auth.VerifyPassword(hash, "pw"); err != nil {
+			t.Errorf("%s: %v", hash, err)
+		}
+		if err := auth.VerifyPassword(hash, "no"); !errors.Is(err, auth.ErrPassword) {
+			t.Errorf("%s: %v", hash, err)
+		}
+		if !auth.NeedsRehash(hash) {
+			t.Errorf("%s needs no rehash", hash)
+		}
+	}
+	if err := auth.VerifyPassword(foreign, ""); !errors.Is(err, auth.ErrPasswordHash) {
+		t.Errorf("an empty key verified: %v", err)
+	}
+}
+
+var badHashes = []string{
+	"", "$", "$$$$$", "plain",
+	"$argon2i$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=16$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$m=4294967295,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$m=19456,t=0,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$m=19456,t=4000000000,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$m=19456,t=2,p=0$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$m=019456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$t=2,m=19456,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$m=19456,t=2,p=1,x=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$m=19456,t=2,p=1$c2Fs$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0",
+	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29t",
+	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$!!!!",
+	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0$",
+}
+
+func TestDamagedAndGreedyHashesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, hash := range badHashes {
+		if err := auth.VerifyPassword(hash, "x"); !errors.Is(err, auth.ErrPasswordHash) {
+			t.Errorf("%q: %v", hash, err)
+		}
+		if !auth.NeedsRehash(hash) {
+			t.Errorf("%q needs no rehash", hash)
+		}
+	}
+}
+
+// NeedsRehash parses and hashes nothing, so that the fuzzer spends no time on argon2.
+func FuzzParsePHC(f *testing.F) {
+	for _, hash := range badHashes {
+		f.Add(hash)
+	}
+	f.Add("$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0c29tZXNhbHQ")
+	f.Fuzz(func(t *testing.T, hash string) {
+		if again, ok := auth.Reformat(hash); ok && again != hash {
+			t.Errorf("%q was read as %q", hash, again)
+		}
+	})
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, prefix := range []string{auth.PrefixJoin, auth.PrefixAPI} {
+		for range 200 {
+			token := auth.NewToken(prefix)
+			if !regexp.MustCompile(`^` + prefix + `[0-9a-zA-Z]{43}$`).MatchString(token) {
+				t.Fatalf("token %q", token)
+			}
+			if seen[token] {
+				t.Fatal("the same token twice")
+			}
+			seen[token] = true
+		}
+	}
+}
+
+func TestHashToken(t *testing.T) {
+	t.Parallel()
+	const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2
+	if got := auth.HashToken("abc"); got != abc {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestTokenEqual(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{{"", "", true}, {"a", "a", true}, {"a", "b", false}, {"a", "", false}, {"a", "aa", false}, {strings.Repeat("x", 100), strings.Repeat("x", 100), true}} {
+		if got := auth.TokenEqual(test.a, test.b); got != test.want {
+			t.Errorf("%q and %q: %v", test.a, test.b, got)
+		}
+	}
+}
