@@ -95,6 +95,7 @@ type job struct {
 	groupID            int64
 	cancelled          time.Time // when a cancel of the running job was asked for
 	cancelTold         bool
+	listed             bool // in world.queue
 	log                bytes.Buffer
 
 	created, queued, assigned, runnerOnline, started, completed time.Time
@@ -160,6 +161,10 @@ func (s *Server) moveJob(j *job, status, conclusion string) {
 	switch status {
 	case StatusQueued:
 		j.queued = now
+		if !j.listed {
+			j.listed = true
+			s.world.queue = append(s.world.queue, j)
+		}
 	case StatusInProgress:
 		j.started = now
 	case StatusCompleted:
@@ -247,7 +252,7 @@ func (s *Server) Jobs() []Job {
 	return out
 }
 
-// WaitJob waits until a job has the status, or has passed it by completing.
+// WaitJob waits until a job has the status. A job that has completed meanwhile was in progress if a runner took it.
 func (s *Server) WaitJob(ctx context.Context, jobID int64, status string) (Job, error) {
 	for {
 		s.mu.Lock()
@@ -261,7 +266,7 @@ func (s *Server) WaitJob(ctx context.Context, jobID int64, status string) (Job, 
 		switch {
 		case j == nil:
 			return Job{}, fmt.Errorf("cannot wait for job %d: there is no such job", jobID)
-		case got.Status == status:
+		case got.Status == status, status == StatusInProgress && !got.StartedAt.IsZero():
 			return got, nil
 		case got.Status == StatusCompleted:
 			return got, fmt.Errorf("cannot wait for job %d to be %s: it completed as %s", jobID, status, got.Conclusion)

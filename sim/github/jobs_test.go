@@ -2,8 +2,10 @@ package github
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -326,4 +328,42 @@ func TestWaitJob(t *testing.T) {
 	if ids := []int64{r.Jobs()[0].ID}; !slices.Equal(ids, []int64{id}) {
 		t.Errorf("jobs %v", ids)
 	}
+}
+
+// TestManyJobsManyRunners: every job runs once, on a runner of its own, and nothing is left.
+func TestManyJobsManyRunners(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{Limits: Limits{PointsPerMinute: 1 << 30, Core: 1 << 30}})
+	r.SetWebhookURL(r.sink.URL)
+	const n = 60
+	var wg sync.WaitGroup
+	for i := range n {
+		f := r.mint("/orgs/acme", fmt.Sprint("r", i), "zoomies").online()
+		wg.Go(func() {
+			j := f.take()
+			f.finish(j.ID, "Succeeded")
+		})
+		id := queue(r, "zoomies")
+		if i%3 == 0 {
+			r.HoldJob(id)
+			r.ReleaseJob(id)
+		}
+	}
+	wg.Wait()
+	runners := map[string]bool{}
+	for _, j := range r.Jobs() {
+		if j.Conclusion != ConclusionSuccess {
+			t.Errorf("job %+v", j)
+		}
+		runners[j.RunnerName] = true
+	}
+	if len(runners) != n || len(r.Runners()) != 0 {
+		t.Errorf("%d runners for %d jobs, %d left", len(runners), n, len(r.Runners()))
+	}
+	for _, h := range r.RunnerHistory() {
+		if h.JobID == 0 {
+			t.Errorf("%s ended without a job", h.Name)
+		}
+	}
+	r.settled()
 }

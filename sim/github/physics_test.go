@@ -2,6 +2,7 @@ package github
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -236,5 +237,19 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 	if err := r.Server.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAServerThatListensEverywhereIsReached(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, Options{Listener: ln, PublicURL: "http://host.containers.internal:8080/"})
+	r.do("GET", "/rate_limit", "").want(200)
+	f := r.mint("/orgs/acme", "one", "x")
+	if f.server != "http://host.containers.internal:8080"+runnerRoot {
+		t.Errorf("runners are sent to %s", f.server)
 	}
 }

@@ -26,7 +26,7 @@ type Runner struct {
 	OnlineAt     time.Time // first session; zero before
 	Ephemeral    bool
 	Scope        string // organisation, or "owner/name"
-	JobID        int64  // the job that it has, 0 if none
+	JobID        int64  // the job that it has, or had last; 0 if none
 }
 
 type runner struct {
@@ -43,7 +43,8 @@ type runner struct {
 	registered, online, idleSince, removed time.Time
 
 	session *session
-	job     *job // assigned or running
+	job     *job  // assigned or running
+	lastJob int64 // that it began
 }
 
 func (r *runner) scope() string {
@@ -56,7 +57,7 @@ func (r *runner) scope() string {
 func (r *runner) public() Runner {
 	p := Runner{
 		ID: r.id, Name: r.name, Labels: slices.Clone(r.labels), Online: r.session != nil, Busy: r.job != nil,
-		RegisteredAt: r.registered, OnlineAt: r.online, Ephemeral: r.ephemeral, Scope: r.scope(),
+		RegisteredAt: r.registered, OnlineAt: r.online, Ephemeral: r.ephemeral, Scope: r.scope(), JobID: r.lastJob,
 	}
 	if r.job != nil {
 		p.JobID = r.job.id
@@ -90,6 +91,7 @@ func (s *Server) register(name string, org *account, repo *repository, group int
 		}
 	}
 	s.world.runners[r.id] = r
+	s.world.credentials[r.credential] = r
 	s.physics.mints++
 	s.touch()
 	return r
@@ -120,7 +122,10 @@ func (s *Server) unregister(r *runner) {
 // freeRunner takes a job off a runner that has not begun it. Called under mu.
 func (s *Server) freeRunner(r *runner) {
 	if r.job != nil {
-		r.job.runner, r.job.runnerID, r.job.runnerName, r.job.assigned = nil, 0, "", time.Time{}
+		j := r.job
+		j.runner, j.runnerID, j.runnerName, j.assigned = nil, 0, "", time.Time{}
+		j.listed = true
+		s.world.queue = slices.Insert(s.world.queue, 0, j) // it has waited longest
 	}
 	r.job = nil
 	r.idleSince = s.now()
@@ -204,22 +209,25 @@ func (s *Server) assign() {
 			idle = append(idle, r)
 		}
 	}
-	for _, id := range s.world.jobOrder {
-		if len(idle) == 0 {
-			return
-		}
-		j := s.world.jobs[id]
-		if j.status != StatusQueued || j.runner != nil {
-			continue
-		}
-		i := slices.IndexFunc(idle, func(r *runner) bool { return r.serves(j) })
-		if i < 0 {
-			continue
-		}
-		r := idle[i]
-		idle = slices.Delete(idle, i, i+1)
-		s.give(j, r)
+	if len(idle) == 0 {
+		return
 	}
+	left := s.world.queue[:0]
+	for _, j := range s.world.queue {
+		if j.status != StatusQueued {
+			j.listed = false
+			continue
+		}
+		if i := slices.IndexFunc(idle, func(r *runner) bool { return r.serves(j) }); i >= 0 {
+			j.listed = false
+			s.give(j, idle[i])
+			idle = slices.Delete(idle, i, i+1)
+			continue
+		}
+		left = append(left, j)
+	}
+	clear(s.world.queue[len(left):])
+	s.world.queue = left
 }
 
 // give assigns one job to one runner. Called under mu.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -87,7 +88,7 @@ func New(o Options) (*Server, error) {
 	rng := rand.New(rand.NewPCG(uint64(o.Seed), 0x600d)) //nolint:gosec // repeatable by design, guards nothing
 	s := &Server{
 		opts: o, log: o.Logger, now: o.Now, listener: ln, client: o.Webhooks,
-		base: "http://" + ln.Addr().String(), kick: make(chan struct{}, 1),
+		base: "http://" + reachable(ln.Addr()), kick: make(chan struct{}, 1),
 		rng: rng, nextID: 1000 + rng.Int64N(9000), changed: make(chan struct{}),
 	}
 	s.public = strings.TrimRight(o.PublicURL, "/")
@@ -115,6 +116,14 @@ func New(o Options) (*Server, error) {
 	})
 	s.wg.Go(s.janitor)
 	return s, nil
+}
+
+// reachable is an address to dial for a listener's address: one that listens everywhere is dialled on loopback.
+func reachable(a net.Addr) string {
+	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(t.Port))
+	}
+	return a.String()
 }
 
 // URL is the REST root to give to clients as their base URL, http://host:port/api/v3.
@@ -188,6 +197,13 @@ func (s *Server) touch() {
 	case s.kick <- struct{}{}:
 	default:
 	}
+}
+
+// Changed is closed at the next change of any state: wait for it, look, and ask for the next one before looking.
+func (s *Server) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }
 
 // readAll reads a request body of at most 1 MiB.

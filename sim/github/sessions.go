@@ -76,18 +76,15 @@ func (s *Server) asRunner(r *http.Request, body []byte, f func(*http.Request, *r
 	cred := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, rn := range s.world.runners {
-		if cred != "" && rn.credential == cred {
-			if rn.session != nil {
-				rn.session.lastSeen = s.now()
-			}
-			return f(r, rn, body)
+	rn := s.world.credentials[cred]
+	switch {
+	case rn != nil && s.world.runners[rn.id] == rn:
+		if rn.session != nil {
+			rn.session.lastSeen = s.now()
 		}
-	}
-	for _, rn := range s.world.gone {
-		if cred != "" && rn.credential == cred && r.Method != http.MethodPost {
-			return reply{http.StatusNotFound, message("The runner registration no longer exists.")}
-		}
+		return f(r, rn, body)
+	case rn != nil && r.Method != http.MethodPost:
+		return reply{http.StatusNotFound, message("The runner registration no longer exists.")}
 	}
 	return reply{http.StatusUnauthorized, message("The runner registration has been deleted from the server.")}
 }
@@ -149,7 +146,7 @@ func (s *Server) endSession(rn *runner) {
 func (s *Server) nextMessage(r *http.Request, rn *runner, _ []byte) reply {
 	hold := time.NewTimer(s.opts.PollHold)
 	defer hold.Stop()
-	for {
+	for first := true; ; first = false {
 		ses := rn.session
 		switch {
 		case s.world.runners[rn.id] != rn:
@@ -172,7 +169,7 @@ func (s *Server) nextMessage(r *http.Request, rn *runner, _ []byte) reply {
 			}
 		}
 		ses.polling++
-		if rn.job == nil {
+		if first { // whoever changes something assigns to those who wait
 			s.assign()
 		}
 		if rn.job != nil && rn.job.status == StatusQueued {
@@ -230,7 +227,7 @@ type RunnerJob struct {
 
 func (s *Server) acquireJob(_ *http.Request, j *job, _ []byte) reply {
 	if j.status == StatusQueued {
-		j.runner.session.served = true
+		j.runner.session.served, j.runner.lastJob = true, j.id
 		s.moveJob(j, StatusInProgress, "")
 	}
 	out := RunnerJob{

@@ -30,7 +30,7 @@ func TestIdleRegistrationsAreDeleted(t *testing.T) {
 				}
 			}
 		}()
-		time.Sleep(3*time.Minute - time.Second)
+		pass(3*time.Minute - time.Second)
 		synctest.Wait()
 		if n := len(r.Runners()); n != 4 {
 			t.Errorf("%d registrations before the time", n)
@@ -60,7 +60,7 @@ func TestListsLag(t *testing.T) {
 			t.Errorf("a list shows %+v at once", l)
 		}
 		r.do("POST", "/orgs/acme/actions/runners/generate-jitconfig", jit("one", "x")).want(409) // though no list shows it
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		if l := r.list("/orgs/acme", ""); l.Total != 1 {
 			t.Errorf("a list shows %+v after the lag", l)
 		}
@@ -69,7 +69,7 @@ func TestListsLag(t *testing.T) {
 		if l := r.list("/orgs/acme", ""); l.Total != 1 || l.Runners[0].Status != "offline" {
 			t.Errorf("a list shows %+v right after the removal", l)
 		}
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		if l := r.list("/orgs/acme", ""); l.Total != 0 {
 			t.Errorf("a list shows %+v long after the removal", l)
 		}
@@ -85,12 +85,12 @@ func TestLostRunners(t *testing.T) {
 		id := queue(r, "zoomies")
 		dead.take()
 		ghost := r.mint("/orgs/acme", "ghost", "zoomies").online()
-		time.Sleep(10*time.Minute - time.Second)
+		pass(10*time.Minute - time.Second)
 		synctest.Wait()
 		if j := r.Job(id); j.Status != StatusInProgress {
 			t.Errorf("the job is %s before the time", j.Status)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		if j := r.Job(id); j.Conclusion != ConclusionFailure || j.Log == "" {
 			t.Errorf("the job of a runner that was lost is %+v", j)
@@ -108,7 +108,7 @@ func TestLostRunners(t *testing.T) {
 		if status, m := ghost.poll(t.Context()); status != 200 || m.Body.JobID != second {
 			t.Fatalf("poll answered %d %+v", status, m)
 		}
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		synctest.Wait()
 		if j := r.Job(second); j.Status != StatusQueued || j.RunnerID != 0 {
 			t.Errorf("the job that was never begun is %+v", j)
@@ -126,7 +126,7 @@ func TestACancelIsForcedInTheEnd(t *testing.T) {
 		id := queue(r, "zoomies")
 		f.take()
 		r.CancelJob(id)
-		time.Sleep(forceCancelAfter)
+		pass(forceCancelAfter)
 		synctest.Wait()
 		if j := r.Job(id); j.Conclusion != ConclusionCancelled {
 			t.Errorf("the job is %+v", j)
@@ -158,4 +158,25 @@ func TestLatency(t *testing.T) {
 			t.Errorf("a request took %s", d)
 		}
 	})
+}
+
+// pass lets a bubble's time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
+// TestSweepFollowsTheInjectedClock: a test that moves its own clock calls Sweep.
+func TestSweepFollowsTheInjectedClock(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	r := newRig(t, Options{Now: c.now})
+	r.SetIdleDelete(time.Minute)
+	r.mint("/orgs/acme", "one", "x")
+	c.add(59 * time.Second)
+	if next := r.Sweep(); next != time.Second || len(r.Runners()) != 1 {
+		t.Errorf("next in %s, %d registrations", next, len(r.Runners()))
+	}
+	c.add(time.Second)
+	r.Sweep()
+	if n := len(r.Runners()); n != 0 {
+		t.Errorf("%d registrations", n)
+	}
 }

@@ -15,8 +15,10 @@ type world struct {
 	runs          map[int64]*run
 	jobs          map[int64]*job
 	jobOrder      []int64
-	runners       map[int64]*runner // registered now
-	gone          []*runner         // removed, kept for the list lag and for Runners' history
+	queue         []*job             // queued without a runner, oldest first; may hold jobs that are queued no more
+	credentials   map[string]*runner // of every registration ever
+	runners       map[int64]*runner  // registered now
+	gone          []*runner          // removed, kept for the list lag and for Runners' history
 	regTokens     int
 
 	listLag    time.Duration
@@ -61,6 +63,7 @@ func (w *world) init() {
 	w.runs = map[int64]*run{}
 	w.jobs = map[int64]*job{}
 	w.runners = map[int64]*runner{}
+	w.credentials = map[string]*runner{}
 	w.lostAfter = 2 * time.Minute
 }
 

@@ -36,8 +36,12 @@ const (
 	exitDeprecated      = 7
 )
 
-// jitVariable carries the JIT configuration when no argument does.
-const jitVariable = "ACTIONS_RUNNER_INPUT_JITCONFIG"
+// jitVariable carries the JIT configuration when no argument does. Every variable of its prefix is an
+// argument, and is taken out of the environment.
+const (
+	inputPrefix = "ACTIONS_RUNNER_INPUT_"
+	jitVariable = inputPrefix + "JITCONFIG"
+)
 
 // deprecatedVariable asks for exit code 7 when the runner is too old.
 const deprecatedVariable = "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE"
@@ -114,10 +118,15 @@ func (l *launcher) script(ctx context.Context) int {
 	}
 }
 
-// parse reads the arguments. The JIT configuration also comes from the environment, which is cleared of it so that no step sees it.
+// parse reads the arguments. The JIT configuration also comes from the environment, which is cleared of it
+// so that no step sees it.
 func (l *launcher) parse() (jit string, done bool, code int) {
 	jit = os.Getenv(jitVariable)
-	_ = os.Unsetenv(jitVariable)
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(strings.ToUpper(name), inputPrefix) {
+			_ = os.Unsetenv(name) // a name that the environment gave us is a valid one
+		}
+	}
 	for i := 0; i < len(l.args); i++ {
 		arg, value, has := strings.Cut(l.args[i], "=")
 		switch arg {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,8 +26,10 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "runner")
 	if err == nil {
 		binary = filepath.Join(dir, "runner")
+		build := exec.Command("go", "build", "-o", binary, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		var out []byte
-		if out, err = exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		if out, err = build.CombinedOutput(); err != nil {
 			err = fmt.Errorf("cannot build the stand-in: %w\n%s", err, out)
 		}
 	}
@@ -172,6 +175,21 @@ func wait(t *testing.T, s *github.Server, id int64, status string) github.Job {
 		t.Fatal(err)
 	}
 	return j
+}
+
+// TestTheBinaryIsStatic: it has to run in an image that has nothing but a shell.
+func TestTheBinaryIsStatic(t *testing.T) {
+	t.Parallel()
+	f, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Error("the stand-in needs a dynamic linker")
+		}
+	}
 }
 
 func TestOneJobAndGone(t *testing.T) {

@@ -3,8 +3,10 @@ package contract
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 )
@@ -135,5 +137,31 @@ func TestRequests(t *testing.T) {
 		if err := c.Request(r, []byte(body)); (err == nil) != ok {
 			t.Errorf("%s: %v", body, err)
 		}
+	}
+}
+
+// TestTheLockNamesNoRegistry: exact versions with their hashes, and no host that they came from.
+func TestTheLockNamesNoRegistry(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(b, []byte("://")) || bytes.Contains(b, []byte("resolved")) {
+			t.Errorf("%s names a host", name)
+		}
+		for _, pin := range []string{`"23.0.2"`, `"7.6.1"`} {
+			if !bytes.Contains(b, []byte(pin)) {
+				t.Errorf("%s does not pin %s", name, pin)
+			}
+		}
+	}
+}
+
+func TestMissingDescriptionsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	if _, err := read("no-such-package/file.json"); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "run make contract") {
+		t.Errorf("the error is %v", err)
 	}
 }
