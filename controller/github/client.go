@@ -20,7 +20,6 @@ const (
 	userAgent      = "zoomies (+https://github.com/zoomies-fleet/zoomies)"
 	callTimeout    = time.Minute // one call, body included
 	maxAnswer      = 32 << 20    // bytes of one answer; a full page of runs is about two
-	maxRedirects   = 5           // a renamed repository answers with one
 	pageSize       = 100
 )
 
@@ -99,7 +98,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if timeout <= 0 {
 		timeout = callTimeout
 	}
-	hc := &http.Client{Transport: auth, Timeout: timeout, CheckRedirect: sameHost}
+	hc := &http.Client{Transport: auth, Timeout: timeout}
 	api := gh.NewClient(hc)
 	api.BaseURL = base.JoinPath("/")
 	api.UserAgent = userAgent
@@ -122,16 +121,6 @@ func parseBase(s string) (*url.URL, error) {
 		return nil, errors.New("the base URL must have no credentials, query or fragment")
 	}
 	return u, nil
-}
-
-func sameHost(req *http.Request, via []*http.Request) error {
-	if len(via) > maxRedirects {
-		return errors.New("too many redirects")
-	}
-	if req.URL.Scheme != via[0].URL.Scheme || req.URL.Host != via[0].URL.Host {
-		return errors.New("GitHub redirects to another host")
-	}
-	return nil
 }
 
 // call runs one request of op through fn and explains its failure.

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -92,6 +93,34 @@ func TestManyCallsShareOneToken(t *testing.T) {
 	wg.Wait()
 	if n := s.tokensGiven(); n != 1 {
 		t.Errorf("%d tokens for 40 concurrent calls", n)
+	}
+}
+
+func TestWaitingForATokenEndsWithTheCaller(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t)
+	asked, release := make(chan struct{}, 1), make(chan struct{})
+	token := s.routes["POST /app/installations/7/access_tokens"]
+	s.on("POST /app/installations/7/access_tokens", func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-release
+		token(w, r)
+	})
+	s.on("GET /orgs/acme/actions/runners", answers(200, map[string]any{"total_count": 0, "runners": []any{}}))
+	c := s.client()
+	first := make(chan error, 1)
+	go func() { first <- second(c.ListRunners(t.Context(), org)) }()
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := make(chan error, 1)
+	go func() { waiter <- second(c.ListRunners(ctx, org)) }()
+	cancel()
+	if err := <-waiter; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Errorf("one caller's leaving spoiled the token for another: %v", err)
 	}
 }
 

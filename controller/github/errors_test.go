@@ -151,19 +151,20 @@ func TestLastCallOfAQuotaIsNoRefusal(t *testing.T) {
 func TestOneInstallationsLimitLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	refused, served := newScripted(t), newScripted(t)
-	g := NewGovernor(0, nil)
+	const window = 5
+	g := NewGovernor(window, nil)
 	share := func(c *Config) { c.Mint = g }
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // less than the window's minute
+	defer cancel()
 	refused.on(mintRoute, answers(429, nil, "Retry-After: 3600"))
 	served.on(mintRoute, answers(201, map[string]any{"runner": map[string]any{"id": 1}, "encoded_jit_config": "e30="}))
 	a, b := refused.client(share), served.client(share)
-	for range MintsPerMinute + 10 {
+	for range 2 * window {
 		var limit *LimitError
-		if _, err := a.MintJIT(t.Context(), org, jit("r")); !errors.As(err, &limit) {
+		if _, err := a.MintJIT(ctx, org, jit("r")); !errors.As(err, &limit) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	if _, err := b.MintJIT(ctx, org, jit("r")); err != nil {
 		t.Errorf("the refused installation used up the shared window: %v", err)
 	}
@@ -196,6 +197,11 @@ func TestRefusedTokenIsNotTheCallsAnswer(t *testing.T) {
 		if n := len(s.calls()); n != 0 {
 			t.Errorf("%d: %d calls without a token", tc.status, n)
 		}
+	}
+	lost := newScripted(t)
+	lost.on("POST /app/installations/7/access_tokens", hangUp)
+	if _, err := lost.client().MintJIT(t.Context(), org, jit("r")); err == nil || errors.Is(err, ErrUnknown) {
+		t.Errorf("a mint without a token never left: %v", err)
 	}
 	s := newScripted(t)
 	s.on("POST /app/installations/7/access_tokens", answers(429, nil, "Retry-After: 40"))

@@ -72,7 +72,7 @@ const staleAfter = time.Minute
 
 func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != t.base.Scheme || req.URL.Host != t.base.Host {
-		closeBody(req)
+		closeBody(req) // a redirect: within GitHub a renamed repository answers with one, elsewhere it is no business of ours
 		return nil, errors.New("refusing to send the installation token to another host")
 	}
 	st := attemptOf(req.Context())
