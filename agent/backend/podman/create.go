@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
 // Create makes and starts a workload in as few calls as the engine allows: the image is not
@@ -29,12 +30,12 @@ func (b *Backend) create(ctx context.Context, spec backend.Spec, start bool) (ba
 	if err := spec.Validate(); err != nil {
 		return backend.Workload{}, err
 	}
-	owner, err := b.owner(spec)
+	owner, err := engine.Owner(b.hostID, spec)
 	if err != nil {
 		return backend.Workload{}, err
 	}
 	spec.HostID = owner
-	end, err := b.begin(spec.RunnerID)
+	end, err := b.starts.Begin(spec.RunnerID)
 	if err != nil {
 		return backend.Workload{}, err
 	}
@@ -137,7 +138,7 @@ func (b *Backend) alone(ctx context.Context, spec backend.Spec, _ *string) error
 		if spec.Daemon == nil && len(c.Names) > 0 && c.Names[0] == spec.Name {
 			continue // ours, or one whose name makes the create fail
 		}
-		return fmt.Errorf("runner %s has workload %s: %w", spec.RunnerID, short(c.ID), backend.ErrExists)
+		return fmt.Errorf("runner %s has workload %s: %w", spec.RunnerID, engine.Short(c.ID), backend.ErrExists)
 	}
 	return nil
 }
@@ -155,7 +156,7 @@ func (b *Backend) make(ctx context.Context, s *specgen.SpecGenerator, policy str
 }
 
 func (b *Backend) createContainer(ctx context.Context, s *specgen.SpecGenerator) (string, error) {
-	ctx, done := settle(ctx, settleLimit)
+	ctx, done := engine.Settle(ctx, engine.SettleLimit)
 	defer done()
 	made, err := containers.CreateWithSpec(ctx, s, nil)
 	if err != nil {
@@ -166,16 +167,16 @@ func (b *Backend) createContainer(ctx context.Context, s *specgen.SpecGenerator)
 
 func (b *Backend) start(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("cannot start container %s: %w", short(id), err)
+		return fmt.Errorf("cannot start container %s: %w", engine.Short(id), err)
 	}
-	ctx, done := settle(ctx, settleLimit)
+	ctx, done := engine.Settle(ctx, engine.SettleLimit)
 	defer done()
-	return fault("start container "+short(id), containers.Start(ctx, id, nil))
+	return fault("start container "+engine.Short(id), containers.Start(ctx, id, nil))
 }
 
 // undo removes what a failed create made, whatever became of its context.
 func (b *Backend) undo(ctx context.Context, made made) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.RemoveLimit)
 	defer cancel()
 	var errs []error
 	for i := len(made.containers) - 1; i >= 0; i-- {
@@ -186,5 +187,3 @@ func (b *Backend) undo(ctx context.Context, made made) error {
 	}
 	return errors.Join(errs...)
 }
-
-func short(id string) string { return id[:min(len(id), 12)] }

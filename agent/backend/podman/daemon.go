@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 	"github.com/zoomies-fleet/zoomies/agent/backend/sidecar"
 )
 
@@ -63,7 +64,7 @@ func (b *Backend) startDaemon(ctx context.Context, spec backend.Spec, f features
 // makeVolume returns where the volume is on the engine's machine. One of that name belongs
 // to a workload, or to what is left of one.
 func (b *Backend) makeVolume(ctx context.Context, name string, spec backend.Spec) (string, error) {
-	ctx, done := settle(ctx, settleLimit)
+	ctx, done := engine.Settle(ctx, engine.SettleLimit)
 	defer done()
 	labels := spec.Labels(backend.RoleDaemon)
 	options := types.VolumeCreateOptions{Name: name, Label: labels, Labels: labels}

@@ -43,11 +43,11 @@ func sockets(getenv func(string) string) []string {
 func try(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	engine, err := connect(ctx, socket)
+	conn, err := connect(ctx, socket)
 	if err != nil {
 		return err
 	}
-	info, err := system.Info(engineContext{ctx, engine}, nil)
+	info, err := system.Info(connContext{ctx, conn}, nil)
 	if err != nil {
 		return fault("ask Podman at "+socket, err)
 	}

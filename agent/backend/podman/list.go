@@ -12,6 +12,7 @@ import (
 	"github.com/containers/podman/v5/pkg/domain/entities/types"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 	"github.com/zoomies-fleet/zoomies/agent/backend/oom"
 )
 
@@ -103,14 +104,14 @@ func (b *Backend) ended(ctx context.Context, id string) (backend.Workload, error
 func (b *Backend) ours(ctx context.Context, id string) (*define.InspectContainerData, error) {
 	data, err := containers.Inspect(ctx, id, nil)
 	if gone(err) {
-		return nil, fmt.Errorf("container %s: %w", short(id), backend.ErrNotFound)
+		return nil, fmt.Errorf("container %s: %w", engine.Short(id), backend.ErrNotFound)
 	}
 	if err != nil {
-		return nil, fault("look at container "+short(id), err)
+		return nil, fault("look at container "+engine.Short(id), err)
 	}
 	labels := data.Config.Labels
-	if labels[backend.LabelManaged] != "true" || (b.hostID != "" && labels[backend.LabelHost] != b.hostID) {
-		return nil, fmt.Errorf("container %s is not a workload of this host: %w", short(id), backend.ErrNotFound)
+	if !engine.Ours(labels, b.hostID) {
+		return nil, fmt.Errorf("container %s is not a workload of this host: %w", engine.Short(id), backend.ErrNotFound)
 	}
 	return data, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
 // Logs returns stdout and stderr in the order in which they were written. The request is made
@@ -39,19 +40,19 @@ func (b *Backend) Logs(ctx context.Context, id string, opts backend.LogOptions) 
 	response, err := conn.DoRequest(ctx, nil, http.MethodGet, "/containers/%s/logs", params, nil, id)
 	if err != nil {
 		cancel()
-		return nil, fault("read the log of container "+short(id), err)
+		return nil, fault("read the log of container "+engine.Short(id), err)
 	}
 	if !response.IsSuccess() {
 		defer cancel()
 		defer func() { _ = response.Body.Close() }()
-		return nil, fault("read the log of container "+short(id), response.Process(nil))
+		return nil, fault("read the log of container "+engine.Short(id), response.Process(nil))
 	}
 	r, w := io.Pipe()
 	go func() {
 		defer func() { _ = response.Body.Close() }()
 		_, err := stdcopy.StdCopy(w, w, response.Body)
 		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			err = fault("read the log of container "+short(id), err)
+			err = fault("read the log of container "+engine.Short(id), err)
 		}
 		_ = w.CloseWithError(err)
 	}()

@@ -7,10 +7,7 @@
 package podman
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,6 +18,7 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
 // Options of New.
@@ -42,14 +40,15 @@ type Backend struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	mu       sync.Mutex
-	engine   context.Context     // carries the bindings' connection; nil until it answered
-	found    *features           // nil until asked
-	starting map[string]struct{} // runners whose Create is under way
-	pids     map[string]int      // main process by container, for sampling
-	present  map[string]time.Time
-	bridges  steadyBridges
-	done     map[string]backend.Workload // exited, as last inspected
+	starts engine.Starts
+
+	mu      sync.Mutex
+	conn    context.Context // carries the bindings' connection; nil until it answered
+	found   *features       // nil until asked
+	pids    map[string]int  // main process by container, for sampling
+	present map[string]time.Time
+	done    map[string]backend.Workload // exited, as last inspected
+	bridges steadyBridges
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -58,7 +57,7 @@ var _ backend.Backend = (*Backend)(nil)
 func New(opts Options) *Backend {
 	b := &Backend{
 		socket: opts.Socket, hostID: opts.HostID, log: opts.Logger, now: opts.Now,
-		starting: map[string]struct{}{}, pids: map[string]int{}, present: map[string]time.Time{}, done: map[string]backend.Workload{},
+		pids: map[string]int{}, present: map[string]time.Time{}, done: map[string]backend.Workload{},
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
@@ -75,15 +74,15 @@ func (b *Backend) Name() string { return "podman" }
 // Socket is the path of the engine's socket.
 func (b *Backend) Socket() string { return b.socket }
 
-// engineContext is the caller's context with the bindings' connection in it: they look the
+// connContext is the caller's context with the bindings' connection in it: they look the
 // connection up there.
-type engineContext struct {
+type connContext struct {
 	context.Context //nolint:containedctx // it is one
-	engine          context.Context
+	conn            context.Context
 }
 
-func (c engineContext) Value(key any) any {
-	if v := c.engine.Value(key); v != nil {
+func (c connContext) Value(key any) any {
+	if v := c.conn.Value(key); v != nil {
 		return v
 	}
 	return c.Context.Value(key)
@@ -93,21 +92,21 @@ func (c engineContext) Value(key any) any {
 // an HTTP client that dials anew when the engine has been restarted.
 func (b *Backend) dial(ctx context.Context) (context.Context, error) {
 	b.mu.Lock()
-	engine := b.engine
+	conn := b.conn
 	b.mu.Unlock()
-	if engine == nil {
+	if conn == nil {
 		fresh, err := connect(ctx, b.socket)
 		if err != nil {
 			return nil, err
 		}
 		b.mu.Lock()
-		if b.engine == nil {
-			b.engine = fresh
+		if b.conn == nil {
+			b.conn = fresh
 		}
-		engine = b.engine
+		conn = b.conn
 		b.mu.Unlock()
 	}
-	return engineContext{ctx, engine}, nil
+	return connContext{ctx, conn}, nil
 }
 
 // connect pings the engine at socket. The context it returns never ends.
@@ -129,48 +128,5 @@ func connect(ctx context.Context, socket string) (context.Context, error) {
 			t.IdleConnTimeout = time.Minute
 		}
 	}
-	return engineContext{context.Background(), context.WithoutCancel(made)}, nil
-}
-
-// settle gives what has been begun a bounded time to end properly after ctx has: an engine
-// asked to create a container creates it whether or not anybody waits, so the answer must be
-// heard before the container can be removed.
-func settle(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-out.Done():
-		}
-	})
-	return out, func() { stop(); cancel() }
-}
-
-// settleLimit is how long a step under way may take after its caller gave up.
-const settleLimit = 10 * time.Second
-
-// begin reserves a runner for one Create at a time.
-func (b *Backend) begin(runner string) (func(), error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, busy := b.starting[runner]; busy {
-		return nil, fmt.Errorf("runner %s is being created already: %w", runner, backend.ErrExists)
-	}
-	b.starting[runner] = struct{}{}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.starting, runner)
-	}, nil
-}
-
-// owner is the host label for a spec.
-func (b *Backend) owner(spec backend.Spec) (string, error) {
-	if b.hostID == "" || spec.HostID == "" || spec.HostID == b.hostID {
-		return cmp.Or(b.hostID, spec.HostID), nil
-	}
-	return "", errors.New("the workload is meant for another host")
+	return connContext{context.Background(), context.WithoutCancel(made)}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/cgroup"
+	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
 // Stats samples a running workload: from the kernel when the container is on this machine,
@@ -32,7 +33,7 @@ func (b *Backend) Stats(ctx context.Context, id string) (backend.Stats, error) {
 		return backend.Stats{}, err
 	}
 	if phase(data.State.Status) != backend.Running || data.State.Pid <= 0 {
-		return backend.Stats{}, fmt.Errorf("cannot sample container %s: it is not running", short(id))
+		return backend.Stats{}, fmt.Errorf("cannot sample container %s: it is not running", engine.Short(id))
 	}
 	s, local := b.sample(data.State.Pid, data.ID)
 	if local == nil {
@@ -60,13 +61,13 @@ func (b *Backend) sample(pid int, id string) (backend.Stats, error) {
 func (b *Backend) ask(ctx context.Context, id string) (backend.Stats, error) {
 	reports, err := containers.Stats(ctx, []string{id}, new(containers.StatsOptions).WithStream(false))
 	if err != nil {
-		return backend.Stats{}, fault("sample container "+short(id), err)
+		return backend.Stats{}, fault("sample container "+engine.Short(id), err)
 	}
 	var out backend.Stats
-	err = fmt.Errorf("cannot sample container %s: the engine said nothing", short(id))
+	err = fmt.Errorf("cannot sample container %s: the engine said nothing", engine.Short(id))
 	for report := range reports { // read to the end, or the bindings' goroutine stays
 		if report.Error != nil {
-			err = fault("sample container "+short(id), report.Error)
+			err = fault("sample container "+engine.Short(id), report.Error)
 			continue
 		}
 		for _, s := range report.Stats {

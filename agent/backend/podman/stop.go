@@ -11,13 +11,7 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/volumes"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
-)
-
-const (
-	// removeLimit bounds one clean-up after a failure.
-	removeLimit = time.Minute
-	// killLimit is how long a killed process may take to be gone.
-	killLimit = 30 * time.Second
+	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
 // Stop signals and waits by itself: Podman 4's own stop keeps the container locked for the
@@ -40,9 +34,9 @@ func (b *Backend) Stop(ctx context.Context, id string, grace time.Duration) erro
 			return err
 		}
 	}
-	ended, err := b.signalAndWait(ctx, id, "KILL", killLimit)
+	ended, err := b.signalAndWait(ctx, id, "KILL", engine.KillLimit)
 	if err == nil && !ended {
-		return fmt.Errorf("cannot stop container %s: it is still there %s after it was killed", short(id), killLimit)
+		return fmt.Errorf("cannot stop container %s: it is still there %s after it was killed", engine.Short(id), engine.KillLimit)
 	}
 	return err
 }
@@ -54,7 +48,7 @@ func (b *Backend) signalAndWait(ctx context.Context, id, signal string, limit ti
 		return true, nil
 	}
 	if err != nil && !stopped(err) {
-		return false, fault("signal container "+short(id), err)
+		return false, fault("signal container "+engine.Short(id), err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -65,11 +59,11 @@ func (b *Backend) signalAndWait(ctx context.Context, id, signal string, limit ti
 	case err == nil, gone(err):
 		return true, nil
 	case ctx.Err() != nil:
-		return false, fmt.Errorf("cannot wait for container %s: %w", short(id), ctx.Err())
+		return false, fmt.Errorf("cannot wait for container %s: %w", engine.Short(id), ctx.Err())
 	case waiting.Err() != nil:
 		return false, nil
 	}
-	return false, fault("wait for container "+short(id), err)
+	return false, fault("wait for container "+engine.Short(id), err)
 }
 
 // Remove deletes the workload that id belongs to as a whole: runner, sidecar, volumes. When
@@ -110,12 +104,7 @@ func (b *Backend) Remove(ctx context.Context, id string) error {
 
 // sweep removes volumes of runners that have no container and are not being created.
 func (b *Backend) sweep(ctx context.Context) error {
-	claimed := map[string]struct{}{}
-	b.mu.Lock()
-	for runner := range b.starting {
-		claimed[runner] = struct{}{}
-	}
-	b.mu.Unlock()
+	claimed := b.starts.UnderWay()
 	all, err := b.list(ctx, nil)
 	if err != nil {
 		return err
@@ -151,7 +140,7 @@ func (b *Backend) removeContainer(ctx context.Context, id string) error {
 		b.mu.Unlock()
 		return nil
 	}
-	return fault("remove container "+short(id), err)
+	return fault("remove container "+engine.Short(id), err)
 }
 
 func (b *Backend) removeVolume(ctx context.Context, name string) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/containers/podman/v5/pkg/domain/entities/types"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
 // Watch sends starts and ends from Podman's event stream.
@@ -44,7 +45,7 @@ func (b *Backend) Watch(ctx context.Context) (<-chan backend.Event, error) {
 // repeated labels differently between versions.
 func (b *Backend) event(e types.Event) (backend.Event, bool) {
 	labels := e.Actor.Attributes
-	if labels[backend.LabelManaged] != "true" || (b.hostID != "" && labels[backend.LabelHost] != b.hostID) {
+	if !engine.Ours(labels, b.hostID) {
 		return backend.Event{}, false
 	}
 	out := backend.Event{ID: e.Actor.ID, RunnerID: labels[backend.LabelRunner], Phase: backend.Running}

@@ -1,0 +1,99 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+
+	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/peer"
+)
+
+// features is what the engine and the machine under it can do.
+type features struct {
+	info    backend.Info
+	ulimits []*container.Ulimit // to be set on every create; nil when the defaults work
+	init    bool                // the engine has an init that reaps
+	podman  bool                // it is Podman's imitation
+}
+
+// Probe asks the engine what it is and can do.
+func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
+	answer, err := b.api.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return backend.Info{}, fault("ask Docker what it can do", err)
+	}
+	version, err := b.api.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return backend.Info{}, fault("ask Docker for its version", err)
+	}
+	info := answer.Info
+	found := features{
+		info: backend.Info{
+			Version:  info.ServerVersion,
+			Rootless: slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.Contains(o, "rootless") }),
+			OS:       info.OSType, Arch: version.Arch,
+			CPUs: float64(info.NCPU), MemoryMB: info.MemTotal >> 20, CgroupV2: info.CgroupVersion == "2",
+			CPULimit: info.CPUCfsQuota && info.CPUCfsPeriod, MemoryLimit: info.MemoryLimit, PidsLimit: info.PidsLimit,
+		},
+		podman: slices.ContainsFunc(version.Components, func(c system.ComponentVersion) bool { return strings.Contains(c.Name, "Podman") }),
+	}
+	found.init = info.InitBinary != "" && !found.podman
+	if !found.info.Rootless {
+		if found.ulimits, err = b.ulimits(ctx); err != nil {
+			b.log.Debug("cannot see Docker's process, so its own default limits stand", "error", err)
+		}
+	}
+	b.mu.Lock()
+	b.found = &found
+	b.mu.Unlock()
+	return found.info, nil
+}
+
+// ulimits to ask for. An engine without CAP_SYS_RESOURCE cannot give more open files and
+// processes than it has itself.
+func (b *Backend) ulimits(ctx context.Context) ([]*container.Ulimit, error) {
+	process, err := peer.Of(ctx, b.socket)
+	if err != nil || process.MayRaiseLimits() {
+		return nil, err
+	}
+	var out []*container.Ulimit
+	for name, n := range map[string]uint64{"nofile": process.MaxFiles, "nproc": process.MaxProcesses} {
+		if n > 0 {
+			out = append(out, &container.Ulimit{Name: name, Hard: int64(n), Soft: int64(n)}) //nolint:gosec // a kernel's limit
+		}
+	}
+	return out, nil
+}
+
+// features of the engine, asked once.
+func (b *Backend) features(ctx context.Context) (features, error) {
+	b.mu.Lock()
+	found := b.found
+	b.mu.Unlock()
+	if found != nil {
+		return *found, nil
+	}
+	if _, err := b.Probe(ctx); err != nil {
+		return features{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return *b.found, nil
+}
+
+// network is the mode in Docker's words.
+func network(mode string) (container.NetworkMode, error) {
+	if mode == "" {
+		return "bridge", nil
+	}
+	if strings.ContainsAny(mode, ":/ \x00") {
+		return "", fmt.Errorf("network %q is not bridge, host, none or a network's name", mode)
+	}
+	return container.NetworkMode(mode), nil
+}
