@@ -19,7 +19,6 @@ type startQueue struct {
 	creates  []*job
 	prewarms []*job
 	running  map[string]*start // creates in a slot, by runner
-	closed   bool
 	changed  wake
 }
 
@@ -33,20 +32,16 @@ func newStartQueue() *startQueue {
 	return &startQueue{running: map[string]*start{}, changed: newWake()}
 }
 
-// push adds a job; it is false once the queue is closed.
-func (q *startQueue) push(j *job) bool {
+// push adds a job.
+func (q *startQueue) push(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return false
-	}
 	if j.task.Kind == protocol.TaskPrewarm {
 		q.prewarms = append(q.prewarms, j)
 	} else {
 		q.creates = append(q.creates, j)
 	}
 	q.changed.up()
-	return true
 }
 
 // take returns the front, nil when there is none. A create counts as running from then on,
@@ -54,9 +49,6 @@ func (q *startQueue) push(j *job) bool {
 func (q *startQueue) take(ctx context.Context) (*job, context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return nil, nil
-	}
 	if len(q.creates) > 0 {
 		j := q.creates[0]
 		q.creates = q.creates[1:]
@@ -113,11 +105,10 @@ func (q *startQueue) supersede(runnerID string) (waiting []*job, running <-chan 
 	return waiting, nil
 }
 
-// close ends admission and returns what still waited.
-func (q *startQueue) close() []*job {
+// drain takes out everything that waits.
+func (q *startQueue) drain() []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.closed = true
 	waiting := append(q.creates, q.prewarms...)
 	q.creates, q.prewarms = nil, nil
 	return waiting

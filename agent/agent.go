@@ -225,7 +225,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // shutdown turns away what waits, gives what is in flight ShutdownGrace, and sends one last
 // report. Whatever is not done by then runs to its own timeout; no runner is touched.
 func (a *Agent) shutdown() {
-	for _, j := range a.starts.close() {
+	for _, j := range a.starts.drain() {
 		a.decline(j)
 	}
 	if !waitFor(&a.work, ShutdownGrace) {

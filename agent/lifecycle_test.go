@@ -9,6 +9,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/fake"
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
 )
 
 func TestAStoppedRunnerIsNoFailure(t *testing.T) {
@@ -117,22 +118,63 @@ func TestAbsenceIsNotTakenFromASilentEngine(t *testing.T) {
 func TestARemovalKeepsTheExitCode(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.running("run_1")
-		r.ctl.setDown(true)
-		r.engine.Exit("run_1", 7)
-		r.after(time.Second)
-		r.stop()
-		r.ctl.setDown(false)
-		// A new agent that hears of the removal before it has looked.
-		r.engine.Inject(fake.OpList, silentFor(1))
+		r.engine.Inject(fake.OpWatch, silentFor(-1))
+		r.engine.BreakWatches()
+		synctest.Wait()
+		r.engine.Exit("run_1", 7) // and no event tells the sweep
 		r.ctl.offer(removeTask("run_1"))
-		r.start()
-		r.after(time.Minute)
+		synctest.Wait()
 		r.wantOK("tsk_remove_run_1")
-		if got := r.ctl.last("run_1"); got.State != stateFailed || got.ExitCode == nil || *got.ExitCode != 7 {
+		if got := r.ctl.last("run_1"); got.State != stateFailed || got.ExitCode == nil || *got.ExitCode != 7 || got.Phase != protocol.PhaseMissing {
 			t.Errorf("said %+v", got)
 		}
 		r.wantCount(0)
 	})
+}
+
+// A list that was taken before a removal and came after it.
+func TestAnOldListBringsNoRunnerBack(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.running("run_1")
+		gate := make(chan struct{})
+		r.engine.Inject(fake.OpList, fake.Fault{Late: true, Hold: gate})
+		r.agent.sweepNow.up()
+		r.after(time.Second)
+		r.ctl.offer(removeTask("run_1"))
+		r.after(time.Second)
+		r.wantOK("tsk_remove_run_1")
+		if _, known := r.agent.fleet.get("run_1"); known {
+			t.Fatal("the removed runner is not forgotten")
+		}
+		close(gate)
+		r.after(time.Hour)
+		if strings.Contains(r.log.String(), "adopted") {
+			t.Error("the removed runner was adopted from an old list")
+		}
+		r.wantSaid("run_1", "registering/running", "/running", "removed/missing")
+	})
+}
+
+// What is said of a runner is forgotten only once its last word was taken.
+func TestARunnerIsForgottenAfterItsLastWord(t *testing.T) {
+	t.Parallel()
+	a, err := New(Config{Controller: newScripted(), Backends: []backend.Backend{fake.New("podman", nil)}, StatePath: "x", Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.fleet.created("run_1", "podman", backend.Workload{ID: "w"})
+	a.fleet.finished("run_1", ending{state: stateRemoved})
+	exited := a.reports()
+	a.fleet.removed("run_1") // while that report is on its way
+	a.acknowledge(exited, protocol.ReportResponse{Finished: []string{"run_1"}})
+	last := a.reports()
+	if len(last) != 1 || last[0].Phase != protocol.PhaseMissing {
+		t.Fatalf("still to say: %+v", last)
+	}
+	a.acknowledge(last, protocol.ReportResponse{Finished: []string{"run_1"}})
+	if rest := a.reports(); len(rest) != 0 {
+		t.Errorf("still to say: %+v", rest)
+	}
 }
 
 // A29: the removal finished, its agent died before it could say so.

@@ -70,9 +70,7 @@ func (a *Agent) dispatch(task protocol.Task) {
 	switch {
 	case task.Kind == protocol.TaskCreate && task.Create != nil && task.RunnerID != "",
 		task.Kind == protocol.TaskPrewarm && task.Prewarm != nil:
-		if !a.starts.push(j) {
-			a.decline(j)
-		}
+		a.starts.push(j)
 	case task.Kind == protocol.TaskStop && task.Stop != nil && task.RunnerID != "":
 		go a.lifecycleTask(j, a.stop)
 	case task.Kind == protocol.TaskRemove && task.RunnerID != "":

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -47,6 +48,38 @@ func TestAnAgentRestartedMidJobKeepsTheJob(t *testing.T) {
 		}
 		r.wantCount(0)
 	})
+}
+
+// The first sweep or task must not meet an empty set of runners.
+func TestAdoptionComesBeforeTheFirstTask(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.running("run_1")
+		r.stop()
+		var polled, known bool
+		r.cfg.Controller = watched{r.ctl, func() {
+			if !polled {
+				polled = true
+				_, known = r.agent.fleet.get("run_1")
+			}
+		}}
+		r.engine.Inject(fake.OpList, fake.Fault{Delay: time.Second})
+		r.start()
+		r.after(2 * time.Second)
+		if !polled || !known {
+			t.Errorf("polled %t, and run_1 was known then: %t", polled, known)
+		}
+	})
+}
+
+// watched tells a test of every poll.
+type watched struct {
+	*scripted
+	onPoll func()
+}
+
+func (w watched) Poll(ctx context.Context, cred protocol.Credential, wait time.Duration) (*protocol.Task, error) {
+	w.onPoll()
+	return w.scripted.Poll(ctx, cred, wait)
 }
 
 // The agent was away when the job ended.

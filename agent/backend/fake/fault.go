@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -42,6 +43,8 @@ type Fault struct {
 	Hold <-chan struct{}
 	// Delay keeps the call waiting so long, or until its context ends.
 	Delay time.Duration
+	// Late has the call take effect at once and wait afterwards: its answer is old.
+	Late bool
 }
 
 // Inject breaks the next calls of op.
@@ -77,6 +80,28 @@ func (b *Backend) Down() {
 // do runs one call: it counts it, breaks it as injected, and has its effect under the lock.
 func (b *Backend) do(ctx context.Context, op Op, effect func() error) error {
 	f := b.fault(op)
+	if f.Late {
+		b.mu.Lock()
+		err := effect()
+		b.mu.Unlock()
+		f.wait(ctx)
+		return errors.Join(err, f.Err)
+	}
+	f.wait(ctx)
+	if ctx.Err() != nil {
+		// A client cannot tell a budget that ran out from an engine that is gone.
+		return fmt.Errorf("cannot ask the engine: %w: %w", backend.ErrUnavailable, ctx.Err())
+	}
+	if f.Err != nil && !f.Took {
+		return f.Err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return errors.Join(effect(), f.Err)
+}
+
+// wait holds the call up as the fault says, until ctx ends.
+func (f Fault) wait(ctx context.Context) {
 	if f.Hold != nil {
 		select {
 		case <-f.Hold:
@@ -91,15 +116,6 @@ func (b *Backend) do(ctx context.Context, op Op, effect func() error) error {
 		case <-ctx.Done():
 		}
 	}
-	if ctx.Err() != nil {
-		return errors.Join(errors.New("cannot reach the engine"), ctx.Err())
-	}
-	if f.Err != nil && !f.Took {
-		return f.Err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return errors.Join(effect(), f.Err)
 }
 
 func (b *Backend) fault(op Op) Fault {
