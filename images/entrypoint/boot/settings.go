@@ -85,7 +85,10 @@ func ReadSettings(env []string) (Settings, error) {
 		}
 		s.Registration = reg
 	}
-	return s, s.readDaemon(get)
+	if err := s.readDaemon(get); err != nil {
+		return Settings{}, err
+	}
+	return s, nil
 }
 
 func readRegistration(get func(string) string) (Registration, error) {
