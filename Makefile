@@ -44,8 +44,7 @@ build: ## Build everything into bin/
 	go build -o bin/zoomies ./cmd/zoomies
 	go build -ldflags='-s -w' -o bin/zoomies-entrypoint ./images/entrypoint
 	go build -o bin/sim-runner ./sim/runner
-	go run ./sim/image/build -entrypoint bin/zoomies-entrypoint -runner bin/sim-runner \
-	  -busybox /bin/busybox -output bin/demo-image.tar
+	go run ./sim/image/build -entrypoint bin/zoomies-entrypoint -runner bin/sim-runner -output bin/demo-image.tar
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)
@@ -66,6 +65,16 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 .PHONY: bench
 bench: deps build ## Measure the stages of a start, scheduling and ingest; prints JSON
 	@go run ./tests/bench
+
+SYSTEM ?= debian-13
+.PHONY: image
+image: ## Build a Debian runner image: make image ARCHIVE=actions-runner-….tar.gz
+	@[ -f "$(ARCHIVE)" ] || { echo "give the runner's archive: make image ARCHIVE=path [SYSTEM=$(SYSTEM)]"; exit 1; }
+	@tools/deps image
+	@mkdir -p bin out
+	go build -ldflags='-s -w' -o bin/zoomies-entrypoint ./images/entrypoint
+	go run ./images/build runner -system $(SYSTEM) -archive $(ARCHIVE) \
+	  -entrypoint bin/zoomies-entrypoint -output out/runner-$(SYSTEM).tar
 
 .PHONY: docs
 docs: ## Write the reference pages that come from tables in the code

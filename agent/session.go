@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 
@@ -11,13 +12,17 @@ import (
 // session holds the credential and whether the controller refused it. While it is refused
 // every loop waits, so that a deleted host does not hammer its controller.
 type session struct {
+	instance string // of this run of the agent
+
 	mu      sync.Mutex
 	cred    protocol.Credential
 	refused bool
 	changed chan struct{} // closed and replaced at every change
 }
 
-func newSession() *session { return &session{changed: make(chan struct{})} }
+func newSession() *session {
+	return &session{instance: rand.Text(), changed: make(chan struct{})}
+}
 
 func (s *session) credential() protocol.Credential {
 	s.mu.Lock()
@@ -35,6 +40,7 @@ func (s *session) isRefused() bool {
 func (s *session) set(cred protocol.Credential) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	cred.Instance = s.instance
 	s.cred, s.refused = cred, false
 	s.signal()
 }

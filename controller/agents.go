@@ -104,6 +104,9 @@ func (a agents) Poll(ctx context.Context, cred protocol.Credential, wait time.Du
 	if err != nil {
 		return nil, err
 	}
+	if err := a.c.queue.Begin(ctx, h.ID, cred.Instance); err != nil {
+		return nil, err
+	}
 	return a.c.queue.Poll(ctx, h.ID, min(max(wait, 0), maxPoll))
 }
 

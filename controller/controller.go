@@ -165,6 +165,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	c.reconcile.Set()
 	c.provision.Set()
 	c.cleanup.Set()
+	c.poll.Set() // which also gets the installations' tokens before the first job needs one
 	err := g.Wait()
 	c.work.Wait()
 	return err

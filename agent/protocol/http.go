@@ -15,6 +15,7 @@ import (
 // What travels in the headers of the agent API. The agent token is the bearer token.
 const (
 	HeaderHost     = "Zoomies-Host"     // the host's ID, beside the bearer token
+	HeaderInstance = "Zoomies-Instance" // the run of the agent that speaks
 	HeaderProtocol = "Zoomies-Protocol" // the caller's Version
 )
 
@@ -176,6 +177,9 @@ func jsonKind(s string) string {
 func SetCredential(h http.Header, cred Credential) {
 	h.Set("Authorization", "Bearer "+cred.Token)
 	h.Set(HeaderHost, cred.HostID)
+	if cred.Instance != "" {
+		h.Set(HeaderInstance, cred.Instance)
+	}
 }
 
 // CredentialOf takes the credential from a request; what is missing is ErrUnauthorized.
@@ -184,7 +188,7 @@ func CredentialOf(r *http.Request) (Credential, error) {
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return Credential{}, ErrUnauthorized
 	}
-	cred := Credential{HostID: r.Header.Get(HeaderHost), Token: strings.TrimSpace(token)}
+	cred := Credential{HostID: r.Header.Get(HeaderHost), Token: strings.TrimSpace(token), Instance: r.Header.Get(HeaderInstance)}
 	if cred.HostID == "" || cred.Token == "" {
 		return Credential{}, ErrUnauthorized
 	}

@@ -56,10 +56,13 @@ type Controller interface {
 	SendLogs(ctx context.Context, cred Credential, stream string, r io.Reader) error
 }
 
-// Credential identifies a joined host. Token is a secret.
+// Credential identifies a joined host, and the run of its agent that speaks. Token is a secret.
 type Credential struct {
 	HostID string
 	Token  string
+	// Instance is chosen at random by each run of an agent. A poll from another one than before
+	// tells the controller that whatever it had handed out is in nobody's hands any more.
+	Instance string
 }
 
 // String hides the token.

@@ -36,6 +36,30 @@ func (s *Store) LeaseTask(ctx context.Context, hostID string, ttl func(kind stri
 	return task, errorf(err, "lease a task of host %s", hostID)
 }
 
+// BeginInstance notes which run of a host's agent polls. When it is another one than before, the
+// tasks that the earlier one had leased are in nobody's hands: they are put back, and returned,
+// without waiting for their leases to end. ErrNotFound when there is no such host.
+func (s *Store) BeginInstance(ctx context.Context, hostID, instance string) ([]Task, error) {
+	back, err := inWrite(ctx, s, func(ctx context.Context, t *tx) ([]Task, error) {
+		n, err := exec(ctx, t, "UPDATE hosts SET instance = ? WHERE id = ? AND instance <> ?", instance, hostID, instance)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		list, err := all(ctx, t, s.scanTask, selectTask+" WHERE host_id = ? AND state = 'leased' ORDER BY seq", hostID)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			list[i].State, list[i].LeaseUntil = TaskPending, time.Time{}
+			if err := execGuarded(ctx, t, "UPDATE tasks SET state = 'pending', lease_until = 0 WHERE id = ? AND state IN ('leased')", list[i].ID); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	})
+	return back, errorf(err, "note the agent of host %s", hostID)
+}
+
 // execGuarded runs a task's transition, an UPDATE conditional on the state it leaves. It is
 // ErrConflict unless exactly one row was there to make it.
 func execGuarded(ctx context.Context, t *tx, query string, args ...any) error {

@@ -63,11 +63,13 @@ type Queue struct {
 
 	mu    sync.Mutex
 	hosts map[string]chan struct{} // closed and replaced when a host has something new
+	// instances is the run of each host's agent that is known to the store.
+	instances map[string]string
 }
 
 // New returns a queue over the store.
 func New(st *store.Store, now func() time.Time, log *slog.Logger) *Queue {
-	return &Queue{store: st, log: log, now: now, leased: events.NewWake(), hosts: map[string]chan struct{}{}}
+	return &Queue{store: st, log: log, now: now, leased: events.NewWake(), hosts: map[string]chan struct{}{}, instances: map[string]string{}}
 }
 
 // Wake tells a host's long poll that there is a task.
@@ -116,6 +118,31 @@ func (q *Queue) EnqueueCreate(ctx context.Context, r store.Runner, githubID int6
 		q.Wake(r.HostID)
 	}
 	return t, err
+}
+
+// Begin notes which run of a host's agent is about to poll. Tasks that an earlier run was given are offered again at once: what
+// became of them, only the host's inventory can tell.
+func (q *Queue) Begin(ctx context.Context, hostID, instance string) error {
+	if instance == "" {
+		return nil // an agent too old to say
+	}
+	q.mu.Lock()
+	known := q.instances[hostID] == instance
+	q.mu.Unlock()
+	if known {
+		return nil
+	}
+	back, err := q.store.BeginInstance(ctx, hostID, instance)
+	if err != nil {
+		return fmt.Errorf("cannot take in the agent of host %s: %w", hostID, err)
+	}
+	for _, t := range back {
+		q.log.Info("offering a task again: the agent that had it is gone", "task", t.ID, "kind", t.Kind, "host", hostID, "runner", t.RunnerID, "offers", t.Attempt)
+	}
+	q.mu.Lock()
+	q.instances[hostID] = instance
+	q.mu.Unlock()
+	return nil
 }
 
 // Poll waits up to wait for a task of the host and leases it. It returns nil, nil when there was none.

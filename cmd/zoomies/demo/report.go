@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -35,7 +36,7 @@ func spread(ds []time.Duration) Spread {
 	}
 	s := slices.Sorted(slices.Values(ds))
 	at := func(q float64) float64 {
-		i := min(len(s)-1, int(q*float64(len(s))))
+		i := max(0, int(math.Ceil(q*float64(len(s))))-1) // nearest rank
 		return float64(s[i].Microseconds()) / 1000
 	}
 	return Spread{P50: at(0.50), P95: at(0.95), N: len(s)}

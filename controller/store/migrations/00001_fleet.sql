@@ -61,6 +61,7 @@ CREATE TABLE hosts (
     id                TEXT PRIMARY KEY NOT NULL,
     name              TEXT NOT NULL UNIQUE,
     token_hash        TEXT NOT NULL,
+    instance          TEXT NOT NULL DEFAULT '', -- the run of its agent that polled last
     embedded          BOOLEAN NOT NULL,
     os                TEXT NOT NULL,
     arch              TEXT NOT NULL,
