@@ -121,6 +121,24 @@ func TestFieldsFillInAndAreNeverBlanked(t *testing.T) {
 	}
 }
 
+// GitHub's clock may be ahead of ours: its word counts all the same.
+func TestGitHubsTimeOfQueueingReplacesOurOwn(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := storetest.OpenWith(t, store.Options{Now: c.now})
+	f := storetest.Seed(t, s)
+	u := store.JobUpdate{InstallationID: f.Installation.ID, GitHubID: 1, State: store.JobQueued}
+	for _, said := range []time.Time{{}, c.now().Add(2 * time.Second), {}} {
+		u.QueuedAt = said
+		if _, err := s.UpsertJob(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if j, err := s.JobByGitHubID(t.Context(), f.Installation.ID, 1); err != nil || !j.QueuedAt.Equal(c.now().Add(2*time.Second)) || !j.SeenAt.Equal(c.now()) {
+		t.Errorf("queued %v, seen %v (%v)", j.QueuedAt, j.SeenAt, err)
+	}
+}
+
 // All orders and repetitions of a job's deliveries end in the same row (field report A4 among them).
 func TestAnyOrderOfDeliveriesEndsInTheSameRow(t *testing.T) {
 	t.Parallel()

@@ -195,6 +195,9 @@ func TestALateAnswer(t *testing.T) {
 		if _, changed, err := s.FinishTask(t.Context(), f.Host.ID, task.ID, 2, true, ""); err != nil || !changed {
 			t.Errorf("the newer attempt: %v, %v", changed, err)
 		}
+		if _, changed, err := s.FinishTask(t.Context(), f.Host.ID, task.ID, 1, true, ""); !errors.Is(err, store.ErrConflict) || changed {
+			t.Errorf("once more, now that the task is done: %v, %v", changed, err)
+		}
 	})
 	t.Run("of the last attempt counts until it is offered again", func(t *testing.T) {
 		task := enqueue(t, s, store.Task{HostID: f.Host.ID, RunnerID: "run_2", Kind: kindStop})
