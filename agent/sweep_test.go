@@ -140,7 +140,7 @@ func TestNothingIsReapedBeforeTheFirstPoll(t *testing.T) {
 		if _, _, ok := r.engine.Runner("run_1"); !ok {
 			t.Fatal("a runner was removed as soon as the controller disclaimed it")
 		}
-		r.after(OrphanGrace + SweepInterval)
+		r.after(OrphanGrace + ReportInterval)
 		r.wantCount(0)
 	})
 }
@@ -322,7 +322,7 @@ func TestADisclaimedRunnerThatIsClaimedAgainStays(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.running("run_1")
 		r.ctl.set(func() { r.ctl.unknown["run_1"] = true })
-		r.after(OrphanGrace)
+		r.after(OrphanGrace - time.Second)
 		r.ctl.set(func() { delete(r.ctl.unknown, "run_1") })
 		r.after(time.Hour)
 		r.wantCount(1)
