@@ -73,6 +73,8 @@ type Agent struct {
 	usage    *usage
 	prepared prepared
 
+	engineSize atomic.Pointer[backend.Info] // the last answer of an engine that said its size
+
 	sweepNow, reportNow wake
 	lifecycle           chan struct{} // slots of stops and removals
 

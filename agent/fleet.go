@@ -25,6 +25,7 @@ type tracked struct {
 	firstSeen         time.Time
 	missingSince      time.Time // first list without it
 	disclaimed        time.Time // since when the controller calls a live runner ended or unknown
+	orphan            bool      // and said so again after OrphanGrace
 	end               *ending   // nil while it lives
 	ackAt             time.Time // when the controller had recorded the end
 	removing          bool

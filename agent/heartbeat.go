@@ -59,8 +59,9 @@ func (a *Agent) heartbeat(ctx context.Context) protocol.Heartbeat {
 }
 
 // hostInfo describes the host. How much machine it has is the engine's answer where there is
-// one, since a container is a sibling of a containerised agent and not its child; where no
-// engine answers it is what the agent's own cgroup allows.
+// one, since a container is a sibling of a containerised agent and not its child. It stays
+// when the engine falls silent; where none has ever answered it is what the agent's own
+// cgroup allows.
 func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
 	self := a.machine.Size()
 	info := protocol.HostInfo{
@@ -70,6 +71,9 @@ func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
 	}
 	info.DiskTotalMB, info.DiskFreeMB = a.machine.Disk(a.cfg.WorkDir)
 	sized := false
+	if last := a.engineSize.Load(); last != nil {
+		info.CPUs, info.MemoryMB = last.CPUs, last.MemoryMB
+	}
 	for i, p := range a.probe(ctx) {
 		bi := protocol.BackendInfo{Name: a.backends[i].Name()}
 		if p.err != nil {
@@ -80,6 +84,7 @@ func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
 			if !sized && p.info.CPUs > 0 && p.info.MemoryMB > 0 {
 				sized = true
 				info.CPUs, info.MemoryMB = p.info.CPUs, p.info.MemoryMB
+				a.engineSize.Store(&p.info)
 			}
 		}
 		info.Backends = append(info.Backends, bi)

@@ -163,7 +163,12 @@ func TestARunnerIsForgottenAfterItsLastWord(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.fleet.created("run_1", "podman", backend.Workload{ID: "w"})
+	alive := a.reports()
 	a.fleet.finished("run_1", ending{state: stateRemoved})
+	a.acknowledge(alive, protocol.ReportResponse{Finished: []string{"run_1"}})
+	if got, _ := a.fleet.get("run_1"); !got.ackAt.IsZero() {
+		t.Error("an end that was not told counts as acknowledged")
+	}
 	exited := a.reports()
 	a.fleet.removed("run_1") // while that report is on its way
 	a.acknowledge(exited, protocol.ReportResponse{Finished: []string{"run_1"}})

@@ -9,8 +9,8 @@ import (
 )
 
 // reap removes what may go: a runner whose end is acknowledged and whose retention has
-// passed, and one that lives although the controller has called it ended or unknown for
-// OrphanGrace.
+// passed, and one that lives although the controller calls it ended or unknown, and did so
+// OrphanGrace ago.
 func (a *Agent) reap(ctx context.Context) {
 	now, retention := a.now(), time.Duration(a.retention.Load())
 	f := a.fleet
@@ -21,7 +21,7 @@ func (a *Agent) reap(ctx context.Context) {
 			continue
 		}
 		ended := t.end != nil && !t.ackAt.IsZero() && now.Sub(t.ackAt) >= retention
-		orphaned := t.end == nil && !t.disclaimed.IsZero() && now.Sub(t.disclaimed) >= OrphanGrace && a.polled.Load()
+		orphaned := t.end == nil && t.orphan && a.polled.Load()
 		if ended || orphaned {
 			t.removing = true
 			due = append(due, *t)

@@ -96,7 +96,7 @@ func (a *Agent) acknowledge(reports []protocol.RunnerReport, resp protocol.Repor
 			t.announced = true
 		}
 		if !finished[t.id] {
-			t.disclaimed = time.Time{}
+			t.disclaimed, t.orphan = time.Time{}, false
 			continue
 		}
 		switch toldEnd := r.State == stateRemoved || r.State == stateFailed; {
@@ -109,7 +109,10 @@ func (a *Agent) acknowledge(reports []protocol.RunnerReport, resp protocol.Repor
 			}
 		case t.end == nil && t.disclaimed.IsZero():
 			t.disclaimed = now
-			a.log.Warn("the controller says that a running runner has ended or is unknown", "runner", t.id, "removed_in", OrphanGrace)
+			a.log.Warn("the controller says that a running runner has ended or is unknown", "runner", t.id, "removed_after", OrphanGrace)
+		case t.end == nil && now.Sub(t.disclaimed) >= OrphanGrace:
+			t.orphan = true
+			a.sweepNow.up()
 		}
 	}
 }

@@ -122,75 +122,6 @@ func TestAControllerThatIsDownDisturbsNothing(t *testing.T) {
 	})
 }
 
-// A controller that is down can never look like "nobody owns these runners".
-func TestNothingIsReapedBeforeTheFirstPoll(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.start()
-		r.stop()
-		r.engine.Put(backend.Workload{Name: "stray", Role: backend.RoleRunner, Phase: backend.Running}, "hst_1")
-		r.engine.Put(backend.Workload{Name: "z", RunnerID: "run_1", Role: backend.RoleRunner, Phase: backend.Running}, "hst_1")
-		r.ctl.set(func() { r.ctl.unknown["run_1"] = true })
-		r.ctl.setDown(true)
-		r.start()
-		r.after(time.Hour)
-		r.wantCount(2)
-		r.ctl.setDown(false)
-		r.after(RetryMax + PollWait + SweepInterval)
-		r.wantCount(1) // the stray was seen long ago
-		if _, _, ok := r.engine.Runner("run_1"); !ok {
-			t.Fatal("a runner was removed as soon as the controller disclaimed it")
-		}
-		r.after(OrphanGrace + SweepInterval)
-		r.wantCount(0)
-	})
-}
-
-func TestOrphansHaveAGrace(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.start()
-		r.after(time.Minute)
-		r.engine.Put(backend.Workload{Name: "no-runner", Role: backend.RoleRunner, Phase: backend.Exited}, "hst_1")
-		r.engine.Put(backend.Workload{Name: "side", RunnerID: "run_gone", Role: backend.RoleDaemon, Phase: backend.Running}, "hst_1")
-		foreign := r.engine.Put(backend.Workload{Name: "theirs", Role: backend.RoleRunner, Phase: backend.Running}, "hst_2")
-		r.after(OrphanGrace)
-		r.wantCount(3)
-		r.after(3 * SweepInterval)
-		r.wantCount(1)
-		if _, err := r.engine.Inspect(t.Context(), foreign); err != nil {
-			t.Errorf("another host's workload was touched: %v", err)
-		}
-	})
-}
-
-// A5 on the host: should a runner ever have two workloads, the one that is known stays.
-func TestASecondWorkloadOfARunnerIsAnOrphan(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.running("run_1")
-		known, _, _ := r.engine.Runner("run_1")
-		r.engine.Put(backend.Workload{Name: "twin", RunnerID: "run_1", Role: backend.RoleRunner, Phase: backend.Running}, "hst_1")
-		r.after(OrphanGrace + 3*SweepInterval)
-		r.wantCount(1)
-		if w, err := r.engine.Inspect(t.Context(), known.ID); err != nil || w.Phase != backend.Running {
-			t.Errorf("the known one: %+v, %v", w, err)
-		}
-	})
-}
-
-func TestASidecarOfALivingRunnerIsNoOrphan(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.start()
-		task := createTask("run_1")
-		task.Create.Daemon = "docker"
-		r.ctl.offer(task)
-		r.after(time.Hour)
-		r.wantCount(2)
-		r.stop()
-		r.start()
-		r.after(time.Hour)
-		r.wantCount(2)
-	})
-}
-
 func TestAMissingRunnerHasAGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.running("run_1")
@@ -222,7 +153,7 @@ func TestAnEngineThatIsDownSaysNothingOfItsRunners(t *testing.T) {
 		r.after(time.Hour)
 		r.wantSaid("run_1", "registering/running", "/running")
 		last := r.ctl.beats[len(r.ctl.beats)-1]
-		if last.Host.Backends[0].Error == "" || last.Host.CPUs != 2 {
+		if last.Host.Backends[0].Error == "" || last.Host.CPUs != 4 {
 			t.Errorf("the heartbeat hides that the engine is down: %+v", last.Host)
 		}
 		r.engine.Mend()
@@ -317,18 +248,6 @@ func (r *rig) countReports(runner, state string) (n int) {
 	return n
 }
 
-// The row is failed, the job runs on: nothing is deleted before its grace.
-func TestADisclaimedRunnerThatIsClaimedAgainStays(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.running("run_1")
-		r.ctl.set(func() { r.ctl.unknown["run_1"] = true })
-		r.after(OrphanGrace)
-		r.ctl.set(func() { delete(r.ctl.unknown, "run_1") })
-		r.after(time.Hour)
-		r.wantCount(1)
-	})
-}
-
 func TestAnEndBetweenReportAndAnswerIsStillTold(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.running("run_1")
@@ -340,93 +259,6 @@ func TestAnEndBetweenReportAndAnswerIsStillTold(t *testing.T) {
 			t.Error("the end was never told")
 		}
 		r.wantCount(0)
-	})
-}
-
-// A45: the host restarts in the middle of a job. The engine says "exited, 0", which is no
-// success.
-func TestARebootMidJobIsNoSuccess(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.running("run_1")
-		r.ctl.offer(createTask("run_2"))
-		r.after(time.Minute)
-		r.ctl.deaf = true // so that the ends below are not acknowledged before the reboot
-		r.engine.Exit("run_2", 0)
-		r.after(time.Minute)
-		r.stop()
-		r.engine.Reboot()
-		r.after(time.Minute)
-		r.cfg.Machine = machine{boot: time.Now()}
-		r.ctl.deaf = false
-		r.start()
-		r.after(time.Minute)
-		if got := r.ctl.last("run_1"); got.State != stateFailed || !strings.Contains(got.Message, "restarted") {
-			t.Errorf("the cut job: %+v", got)
-		}
-		if got := r.ctl.last("run_2"); got.State != stateRemoved {
-			t.Errorf("the job that had ended before: %+v", got)
-		}
-		r.wantCount(0)
-		r.ctl.offer(createTask("run_3"))
-		synctest.Wait()
-		r.wantOK("tsk_create_run_3")
-	})
-}
-
-func TestHowRunnersEnd(t *testing.T) {
-	const deprecated = "\nAn error occurred: Runner version v2.283.3 is deprecated and cannot receive messages.\nRunner listener exit with terminated error, stop the service, no retry needed.\n"
-	for name, tt := range map[string]struct {
-		log   string
-		code  int
-		oom   bool
-		state string
-		says  string
-	}{
-		"done":                    {"Job build completed with result: Succeeded\n", 0, false, stateRemoved, ""},
-		"the daemon never came":   {"", ExitDaemonSilent, false, stateFailed, "daemon did not answer"},
-		"a setting is unusable":   {"", ExitBadSetting, false, stateFailed, "setting"},
-		"out of memory":           {"", 137, true, stateFailed, "memory"},
-		"an exit code":            {"boom", 2, false, stateFailed, "exit code 2; its log says more"},
-		"killed":                  {"", 137, false, stateFailed, "exit code 137"},
-		"A25: deprecated, exit 0": {deprecated, 0, false, stateFailed, "Runner version is deprecated"},
-		"A25: deprecated, exit 1": {deprecated, 1, false, stateFailed, "Runner version is deprecated"},
-		"terminated, exit 0":      {"Runner listener exit with terminated error, stop the service, no retry needed.\n", 0, false, stateFailed, "error of its own"},
-		// A24: GitHub deletes the registration of a runner that waits too long.
-		"registration deleted": {"Failed to create a session. The runner registration has been deleted from the server, please re-configure.\n", 1, false, stateRemoved, "deleted the registration"},
-		"session exists":       {"A session for this runner already exists.\n", 1, false, stateFailed, "session"},
-		"a job of that name":   {"Running job: Runner version v1 is deprecated and cannot receive messages\nJob Runner version v1 is deprecated and cannot receive messages completed with result: Failed\n", 0, false, stateRemoved, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				r.running("run_1")
-				r.engine.Print("run_1", tt.log)
-				if tt.oom {
-					r.engine.OOM("run_1")
-				} else {
-					r.engine.Exit("run_1", tt.code)
-				}
-				r.after(time.Second)
-				got := r.ctl.last("run_1")
-				if got.State != tt.state || !strings.Contains(got.Message, tt.says) || (tt.says == "" && got.Message != "") {
-					t.Errorf("said %s: %q", got.State, got.Message)
-				}
-				if got.ExitCode == nil || *got.ExitCode != tt.code || got.OOMKilled != tt.oom {
-					t.Errorf("exit code %v, oom %v", got.ExitCode, got.OOMKilled)
-				}
-			})
-		})
-	}
-}
-
-func TestALogThatCannotBeReadHidesNoEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.running("run_1")
-		r.engine.Inject(fake.OpLogs, fake.Fault{Delay: time.Hour})
-		r.engine.Exit("run_1", 1)
-		r.after(10 * time.Second)
-		if got := r.ctl.last("run_1"); got.State != stateFailed || !strings.Contains(got.Message, "exit code 1") {
-			t.Errorf("said %+v", got)
-		}
 	})
 }
 
