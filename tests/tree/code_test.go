@@ -168,3 +168,30 @@ func TestPlacesObject(t *testing.T) {
 		}
 	}
 }
+
+// checkSleeps finds waits for time to pass. In a bubble of testing/synctest no time passes.
+func checkSleeps(files []goFile) []string {
+	var problems []string
+	for _, f := range files {
+		if f.test && slices.Contains(f.imports, "testing/synctest") {
+			continue
+		}
+		if slices.Contains(clockCalls(f.ast), "Sleep") {
+			problems = append(problems, f.name+" sleeps: wait for what you wait for (a timer with a context, a channel, testing/synctest)")
+		}
+	}
+	return problems
+}
+
+func TestNoSleeps(t *testing.T) {
+	t.Parallel()
+	report(t, checkSleeps(repository(t).goFiles(t)))
+}
+
+func TestSleepsObject(t *testing.T) {
+	t.Parallel()
+	const sleep = "import \"time\"\nfunc f() { time.Sleep(1) }\n"
+	wantOne(t, checkSleeps(plant(t, map[string]string{"a/a_test.go": "package a\n" + sleep}).goFiles(t)), "a/a_test.go sleeps")
+	wantOne(t, checkSleeps(plant(t, map[string]string{"a/a.go": "package a\nimport _ \"testing/synctest\"\n" + sleep}).goFiles(t)), "a/a.go sleeps")
+	report(t, checkSleeps(plant(t, map[string]string{"a/a_test.go": "package a\nimport _ \"testing/synctest\"\n" + sleep}).goFiles(t)))
+}
