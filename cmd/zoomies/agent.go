@@ -74,12 +74,16 @@ func runAgent(cmd *cobra.Command, f agentFlags) error {
 	if err := os.MkdirAll(f.dataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the data folder: %w", err)
 	}
-	bs, err := backends(cmd.Context(), f.backends, f.socket, f.dataDir, log)
+	bind, err := backends(cmd.Context(), f.backends, f.socket, log)
+	if err != nil {
+		return err
+	}
+	unbound, err := bind("")
 	if err != nil {
 		return err
 	}
 	a, err := agent.New(agent.Config{
-		Controller: client, Address: f.controller, Backends: bs, StatePath: filepath.Join(f.dataDir, "agent.json"), JoinToken: token,
+		Controller: client, Address: f.controller, Backends: unbound, Bind: bind, StatePath: filepath.Join(f.dataDir, "agent.json"), JoinToken: token,
 		Name: f.name, Version: version, Capacity: f.capacity, WorkDir: f.dataDir, Labels: f.labels, Logger: log,
 	})
 	if err != nil {

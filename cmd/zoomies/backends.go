@@ -7,37 +7,61 @@ import (
 	"log/slog"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
+	"github.com/zoomies-fleet/zoomies/agent/backend/docker"
 	"github.com/zoomies-fleet/zoomies/agent/backend/podman"
 )
 
-// backends makes what the settings name. Podman's socket is found unless it is given; where no service runs, one of our
-// own is started, with the engine's usual storage.
-func backends(ctx context.Context, names []string, podmanSocket, dataDir string, log *slog.Logger) ([]backend.Backend, error) {
-	var out []backend.Backend
+// bindBackends makes the backends that the settings name, for the host of that ID: agents which share an engine see only
+// their own host's runners.
+type bindBackends func(hostID string) ([]backend.Backend, error)
+
+// backends finds the engines that the settings name. Podman's socket is found unless it is given.
+func backends(ctx context.Context, names []string, podmanSocket string, log *slog.Logger) (bindBackends, error) {
+	var makers []func(hostID string) (backend.Backend, error)
 	for _, name := range names {
-		b, err := makeBackend(ctx, name, podmanSocket, dataDir, log)
+		m, err := backendMaker(ctx, name, podmanSocket, log)
 		if err != nil {
 			return nil, fmt.Errorf("cannot use the %s backend: %w", name, err)
 		}
-		out = append(out, b)
+		makers = append(makers, m)
 	}
-	if len(out) == 0 {
+	if len(makers) == 0 {
 		return nil, errors.New("no backend is named: set agent.backends to podman")
 	}
-	return out, nil
-}
-
-func makeBackend(ctx context.Context, name, podmanSocket, dataDir string, log *slog.Logger) (backend.Backend, error) {
-	switch name {
-	case "podman":
-		if podmanSocket == "" {
-			found, err := podman.Discover(ctx)
+	return func(hostID string) ([]backend.Backend, error) {
+		var out []backend.Backend
+		for _, m := range makers {
+			b, err := m(hostID)
 			if err != nil {
 				return nil, err
 			}
-			podmanSocket = found
+			out = append(out, b)
 		}
-		return podman.New(podman.Options{Socket: podmanSocket, Logger: log}), nil
+		return out, nil
+	}, nil
+}
+
+func backendMaker(ctx context.Context, name, podmanSocket string, log *slog.Logger) (func(string) (backend.Backend, error), error) {
+	switch name {
+	case "podman":
+		socket := podmanSocket
+		if socket == "" {
+			var err error
+			if socket, err = podman.Discover(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return func(hostID string) (backend.Backend, error) {
+			return podman.New(podman.Options{Socket: socket, HostID: hostID, Logger: log}), nil
+		}, nil
+	case "docker":
+		socket, err := docker.Discover(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return func(hostID string) (backend.Backend, error) {
+			return docker.New(docker.Options{Socket: socket, HostID: hostID, Logger: log})
+		}, nil
 	}
 	return nil, errors.New("there is no backend of that name; use podman, docker or process")
 }

@@ -183,7 +183,11 @@ func runEmbedded(ctx context.Context, cfg *config.Config, ctrl *controller.Contr
 	if err != nil {
 		return fmt.Errorf("cannot tell this machine's name: %w", err)
 	}
-	bs, err := backends(ctx, cfg.Agent.Backends, cfg.Agent.PodmanSocket, cfg.DataDir, log)
+	bind, err := backends(ctx, cfg.Agent.Backends, cfg.Agent.PodmanSocket, log)
+	if err != nil {
+		return err
+	}
+	unbound, err := bind("")
 	if err != nil {
 		return err
 	}
@@ -192,7 +196,7 @@ func runEmbedded(ctx context.Context, cfg *config.Config, ctrl *controller.Contr
 		return err
 	}
 	a, err := agent.New(agent.Config{
-		Controller: ctrl.Agents(), Address: "in-process", Backends: bs, StatePath: filepath.Join(cfg.DataDir, "agent.json"),
+		Controller: ctrl.Agents(), Address: "in-process", Backends: unbound, Bind: bind, StatePath: filepath.Join(cfg.DataDir, "agent.json"),
 		JoinToken: token, Name: name, Version: version, Capacity: cfg.Agent.Slots(), WorkDir: cfg.DataDir, Logger: log.With("room", "agent"),
 	})
 	if err != nil {

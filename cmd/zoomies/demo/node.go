@@ -55,9 +55,25 @@ type Control struct {
 
 // AgentRun is one run of the agent.
 type AgentRun struct {
-	Backend *podman.Backend
-	stop    context.CancelFunc
-	done    chan error
+	agent *agent.Agent
+	node  *Node
+	stop  context.CancelFunc
+	done  chan error
+}
+
+// Backend sees the agent's own workloads.
+func (r *AgentRun) Backend() *podman.Backend { return r.node.podman(r.agent.HostID()) }
+
+func (n *Node) podman(hostID string) *podman.Backend {
+	return podman.New(podman.Options{Socket: n.o.Socket, HostID: hostID, Logger: n.o.Logger})
+}
+
+// bound is what the agent of that host runs its runners with.
+func (n *Node) bound(hostID string) backend.Backend {
+	if n.o.WrapBackend != nil {
+		return n.o.WrapBackend(n.podman(hostID))
+	}
+	return n.podman(hostID)
 }
 
 // NewNode prepares a node; nothing runs yet.
@@ -158,24 +174,21 @@ func (n *Node) StartAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pod := podman.New(podman.Options{Socket: n.o.Socket, Logger: n.o.Logger})
-	var b backend.Backend = pod
-	if n.o.WrapBackend != nil {
-		b = n.o.WrapBackend(pod)
-	}
 	var to protocol.Controller = live{n}
 	if n.o.WrapAgents != nil {
 		to = n.o.WrapAgents(to)
 	}
 	a, err := agent.New(agent.Config{
-		Controller: to, Address: "in-process", Backends: []backend.Backend{b}, StatePath: filepath.Join(n.o.Dir, "agent.json"), JoinToken: token,
+		Controller: to, Address: "in-process", Backends: []backend.Backend{n.podman("")},
+		Bind:      func(hostID string) ([]backend.Backend, error) { return []backend.Backend{n.bound(hostID)}, nil },
+		StatePath: filepath.Join(n.o.Dir, "agent.json"), JoinToken: token,
 		Name: HostName, Version: "demo", Capacity: n.o.Capacity, WorkDir: n.o.Dir, Logger: n.o.Logger.With("room", "agent"),
 	})
 	if err != nil {
 		return err
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r := &AgentRun{Backend: pod, stop: stop, done: make(chan error, 1)}
+	r := &AgentRun{agent: a, node: n, stop: stop, done: make(chan error, 1)}
 	go func() { r.done <- a.Run(run) }()
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -128,7 +128,7 @@ func (f *Fleet) CountLeft(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	left, err := f.Agent().Backend.List(ctx)
+	left, err := f.Agent().Backend().List(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (w *watcher) look(ctx context.Context, id string) {
 		return
 	}
 	w.wg.Go(func() {
-		at, err := firstLine(ctx, w.f.Agent().Backend, r.WorkloadID)
+		at, err := firstLine(ctx, w.f.Agent().Backend(), r.WorkloadID)
 		if err != nil {
 			w.f.o.Logger.Warn("cannot read a container's first line", "runner", r.Name, "err", err)
 		}
