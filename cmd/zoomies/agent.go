@@ -74,7 +74,7 @@ func runAgent(cmd *cobra.Command, f agentFlags) error {
 	if err := os.MkdirAll(f.dataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the data folder: %w", err)
 	}
-	bind, err := backends(cmd.Context(), f.backends, f.socket, log)
+	bind, err := backends(cmd.Context(), f.backends, f.socket, f.dataDir, log)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/docker"
@@ -15,11 +16,12 @@ import (
 // their own host's runners.
 type bindBackends func(hostID string) ([]backend.Backend, error)
 
-// backends finds the engines that the settings name. Podman's socket is found unless it is given.
-func backends(ctx context.Context, names []string, podmanSocket string, log *slog.Logger) (bindBackends, error) {
+// backends finds the engines that the settings name. Podman's socket is found unless it is given; where no service answers,
+// one is started that ends with ctx, below dataDir.
+func backends(ctx context.Context, names []string, podmanSocket, dataDir string, log *slog.Logger) (bindBackends, error) {
 	var makers []func(hostID string) (backend.Backend, error)
 	for _, name := range names {
-		m, err := backendMaker(ctx, name, podmanSocket, log)
+		m, err := backendMaker(ctx, name, podmanSocket, dataDir, log)
 		if err != nil {
 			return nil, fmt.Errorf("cannot use the %s backend: %w", name, err)
 		}
@@ -41,13 +43,13 @@ func backends(ctx context.Context, names []string, podmanSocket string, log *slo
 	}, nil
 }
 
-func backendMaker(ctx context.Context, name, podmanSocket string, log *slog.Logger) (func(string) (backend.Backend, error), error) {
+func backendMaker(ctx context.Context, name, podmanSocket, dataDir string, log *slog.Logger) (func(string) (backend.Backend, error), error) {
 	switch name {
 	case "podman":
 		socket := podmanSocket
 		if socket == "" {
 			var err error
-			if socket, err = podman.Discover(ctx); err != nil {
+			if socket, err = findPodman(ctx, dataDir, log); err != nil {
 				return nil, err
 			}
 		}
@@ -64,4 +66,23 @@ func backendMaker(ctx context.Context, name, podmanSocket string, log *slog.Logg
 		}, nil
 	}
 	return nil, errors.New("there is no backend of that name; use podman, docker or process")
+}
+
+// findPodman returns the socket of a Podman service that runs, or of one that it starts with Podman's usual storage.
+func findPodman(ctx context.Context, dataDir string, log *slog.Logger) (string, error) {
+	socket, err := podman.Discover(ctx)
+	if err == nil {
+		return socket, nil
+	}
+	log.Info("no Podman service answers; starting one", "reason", err)
+	svc, err := podman.StartService(ctx, podman.ServiceOptions{Socket: filepath.Join(dataDir, "engine", "podman.sock"), Logger: log})
+	if err != nil {
+		return "", err
+	}
+	context.AfterFunc(ctx, func() {
+		if err := svc.Close(); err != nil {
+			log.Warn("the Podman service did not end well", "err", err)
+		}
+	})
+	return svc.Socket(), nil
 }

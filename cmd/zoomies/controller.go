@@ -183,7 +183,7 @@ func runEmbedded(ctx context.Context, cfg *config.Config, ctrl *controller.Contr
 	if err != nil {
 		return fmt.Errorf("cannot tell this machine's name: %w", err)
 	}
-	bind, err := backends(ctx, cfg.Agent.Backends, cfg.Agent.PodmanSocket, log)
+	bind, err := backends(ctx, cfg.Agent.Backends, cfg.Agent.PodmanSocket, cfg.DataDir, log)
 	if err != nil {
 		return err
 	}

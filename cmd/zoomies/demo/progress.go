@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,18 +45,17 @@ type Live struct {
 	jobs map[int]*liveJob
 }
 
+// liveJob is one line: the states the job went through, and a word on the last one.
 type liveJob struct {
-	bar           *mpb.Bar
-	state, detail string
+	bar    *mpb.Bar
+	states []string
+	detail string
 }
 
 // NewLive draws on w.
 func NewLive(w io.Writer) *Live {
-	return &Live{p: mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(100*time.Millisecond), mpb.WithWidth(24)), jobs: map[int]*liveJob{}}
+	return &Live{p: mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(100*time.Millisecond)), jobs: map[int]*liveJob{}}
 }
-
-// steps of a bar: queued, running, over.
-const barSteps = 2
 
 // Job moves a job's line.
 func (l *Live) Job(n int, name, state, detail string) {
@@ -68,28 +68,22 @@ func (l *Live) Job(n int, name, state, detail string) {
 		text := func(decor.Statistics) string {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return fmt.Sprintf("%-10s %s", j.state, j.detail)
+			return fmt.Sprintf("%-10s %-42s %s", name, strings.Join(j.states, " ▸ "), j.detail)
 		}
-		j.bar = l.p.AddBar(barSteps, mpb.PrependDecorators(decor.Name(name+" ")), mpb.AppendDecorators(decor.Any(text)))
+		// Not one of them completes before all have: a line that completes is moved out of the drawing.
+		j.bar = l.p.MustAdd(1, nil, mpb.PrependDecorators(decor.Any(text)))
 	}
-	j.state, j.detail = state, detail
-	switch state {
-	case "queued":
-	case "running":
-		j.bar.SetCurrent(1)
-	default:
-		j.bar.SetCurrent(barSteps)
-	}
+	j.states, j.detail = append(j.states, state), detail
 }
 
 // Plain says nothing: the summary does.
 func (l *Live) Plain(int, time.Duration) {}
 
-// Done finishes the drawing.
+// Done draws every line for the last time.
 func (l *Live) Done() {
 	l.mu.Lock()
 	for _, j := range l.jobs {
-		j.bar.Abort(false)
+		j.bar.SetCurrent(1)
 	}
 	l.mu.Unlock()
 	l.p.Wait()

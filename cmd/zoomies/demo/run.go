@@ -28,14 +28,14 @@ type Progress interface {
 // RunJobs queues n jobs one after another, and after the container of each has printed its first line runs the same image with
 // plain `podman run`, so that both meet the same machine. It returns when all have ended and everything is put away.
 func RunJobs(ctx context.Context, f *Fleet, n int, p Progress) (Report, error) {
-	w := newWatcher(f)
+	w := newWatcher(f, p)
 	defer w.close()
 	var wg sync.WaitGroup
 	ids := make([]int64, 0, n)
 	results := make([]simgithub.Job, n)
 	var plain []time.Duration
 	for i := range n {
-		name := fmt.Sprintf("build-%02d", i+1)
+		name := jobName(i)
 		id := f.GitHub.QueueJob(simgithub.JobSpec{
 			Repository: Repository, Name: name, Workflow: "ci", Labels: []string{"self-hosted", PoolLabel}, Steps: steps(i),
 		})
@@ -71,6 +71,17 @@ func RunJobs(ctx context.Context, f *Fleet, n int, p Progress) (Report, error) {
 	}
 	r.Stages = measure(w, results)
 	return r, nil
+}
+
+func jobName(i int) string { return fmt.Sprintf("build-%02d", i+1) }
+
+// jobNumber is the inverse of jobName.
+func jobNumber(name string) int {
+	var n int
+	if _, err := fmt.Sscanf(name, "build-%d", &n); err != nil {
+		return 0
+	}
+	return n - 1
 }
 
 // steps are what a job runs: short, and of different lengths, so that several are under way at once.
@@ -139,6 +150,7 @@ func (f *Fleet) CountLeft(ctx context.Context, r *Report) error {
 // watcher notes when a runner's task was written and when its container printed its first line.
 type watcher struct {
 	f    *Fleet
+	p    Progress
 	sub  *events.Subscription
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -149,9 +161,9 @@ type watcher struct {
 	changed chan struct{}
 }
 
-func newWatcher(f *Fleet) *watcher {
+func newWatcher(f *Fleet, p Progress) *watcher {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &watcher{f: f, sub: f.Controller().Events().Subscribe(4096), stop: stop, runners: map[string]times{}, changed: make(chan struct{})}
+	w := &watcher{f: f, p: p, sub: f.Controller().Events().Subscribe(4096), stop: stop, runners: map[string]times{}, changed: make(chan struct{})}
 	w.wg.Go(func() {
 		for {
 			select {
@@ -188,6 +200,9 @@ func (w *watcher) look(ctx context.Context, id string) {
 	w.mu.Unlock()
 	if known {
 		return
+	}
+	if j, err := k.Store.Job(ctx, r.DemandJobID); err == nil {
+		w.p.Job(jobNumber(j.Name), j.Name, "started", r.Name)
 	}
 	w.wg.Go(func() {
 		at, err := firstLine(ctx, w.f.Agent().Backend(), r.WorkloadID)
