@@ -67,6 +67,7 @@ var badHashes = []string{
 	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29t",
 	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$!!!!",
 	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0$",
+	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRz\r\nb21lc2FsdHNvbWVzYWx0",
 }
 
 func TestDamagedAndGreedyHashesAreRefused(t *testing.T) {
