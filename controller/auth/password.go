@@ -100,7 +100,7 @@ func parsePHC(hash string) (p argonParams, salt, key []byte, err error) {
 		return p, nil, nil, ErrPasswordHash
 	}
 	p = argonParams{memory: uint32(memory), time: uint32(time), threads: uint8(threads)} //nolint:gosec // bounded above
-	if format(p, salt, key) != hash { // base64 skips line breaks
+	if format(p, salt, key) != hash {                                                    // base64 skips line breaks
 		return argonParams{}, nil, nil, ErrPasswordHash
 	}
 	return p, salt, key, nil
