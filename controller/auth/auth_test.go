@@ -31,13 +31,13 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// A hash made elsewhere (the argon2 command's own) with other costs is verified, and renewed at
-// the next chance.
+// A hash made elsewhere or with other costs is verified, and renewed at the next chance.
 func TestAHashWithOtherCosts(t *testing.T) {
 	t.Parallel()
-	const foreign = "$argon2id$v=19$m=64,t=3,p=1$c29tZXNhbHQxMjM0NTY3OA$"
-	for _, hash := range []string{auth.HashWith(64, 3, 1, "pw"), auth.HashWith(256, 1, 4, "pw")} {
-		if err := auth.VerifyPassword(hash, "pw"); err != nil {
+	// The known answer of argon2's reference implementation for "password" and "somesalt".
+	const reference = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+	for _, hash := range []string{reference, auth.HashWith(64, 3, 1, "password"), auth.HashWith(256, 1, 4, "password")} {
+		if err := auth.VerifyPassword(hash, "password"); err != nil {
 			t.Errorf("%s: %v", hash, err)
 		}
 		if err := auth.VerifyPassword(hash, "no"); !errors.Is(err, auth.ErrPassword) {
@@ -46,9 +46,6 @@ func TestAHashWithOtherCosts(t *testing.T) {
 		if !auth.NeedsRehash(hash) {
 			t.Errorf("%s needs no rehash", hash)
 		}
-	}
-	if err := auth.VerifyPassword(foreign, ""); !errors.Is(err, auth.ErrPasswordHash) {
-		t.Errorf("an empty key verified: %v", err)
 	}
 }
 
@@ -67,6 +64,7 @@ var badHashes = []string{
 	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29t",
 	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$!!!!",
 	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRzb21lc2FsdHNvbWVzYWx0$",
+	"$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$c29tZXNhbHRz\r\nb21lc2FsdHNvbWVzYWx0",
 }
 
 func TestDamagedAndGreedyHashesAreRefused(t *testing.T) {

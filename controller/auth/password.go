@@ -99,7 +99,11 @@ func parsePHC(hash string) (p argonParams, salt, key []byte, err error) {
 		len(salt) < 8 || len(salt) > maxLen || len(key) < 16 || len(key) > maxLen {
 		return p, nil, nil, ErrPasswordHash
 	}
-	return argonParams{memory: uint32(memory), time: uint32(time), threads: uint8(threads)}, salt, key, nil //nolint:gosec // bounded above
+	p = argonParams{memory: uint32(memory), time: uint32(time), threads: uint8(threads)} //nolint:gosec // bounded above
+	if format(p, salt, key) != hash {                                                    // base64 skips line breaks
+		return argonParams{}, nil, nil, ErrPasswordHash
+	}
+	return p, salt, key, nil
 }
 
 // cost reads "name=number" where the number is canonical and within bounds.

@@ -74,8 +74,9 @@ func (k *Keyring) Open(sealed string, aad AAD) ([]byte, error) {
 	if key == nil {
 		return nil, fmt.Errorf("cannot open %s.%s of %s: key %.16q: %w", aad.Table, aad.Column, aad.Row, id, ErrUnknownKey)
 	}
-	box, err := encoding.DecodeString(sealed[len(SealedPrefix(id)):])
-	if err != nil || len(box) < nonceSize {
+	text := sealed[len(SealedPrefix(id)):]
+	box, err := encoding.DecodeString(text)
+	if err != nil || len(box) < nonceSize || strings.ContainsAny(text, "\r\n") { // which base64 skips
 		return nil, fmt.Errorf("cannot open %s.%s of %s: %w", aad.Table, aad.Column, aad.Row, ErrSealed)
 	}
 	plain, err := key.aead.Open(nil, box[:nonceSize], box[nonceSize:], aad.bytes(id))

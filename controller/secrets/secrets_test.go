@@ -255,6 +255,10 @@ func TestAnyChangeToASealedValueIsNoticed(t *testing.T) {
 		if got, err := k.Open(string(changed), here); err == nil {
 			t.Fatalf("%q opened as %x", changed, got)
 		}
+		broken := sealed[:len(sealed)-3] + "\n" + sealed[len(sealed)-3:]
+		if got, err := k.Open(broken, here); err == nil {
+			t.Fatalf("%q opened as %x", broken, got)
+		}
 		cut := sealed[:rapid.IntRange(0, len(sealed)-1).Draw(t, "cut")]
 		if got, err := k.Open(cut, here); err == nil {
 			t.Fatalf("%q opened as %x", cut, got)

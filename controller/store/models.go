@@ -229,7 +229,7 @@ type Task struct {
 	HostID     string
 	RunnerID   string
 	Kind       string
-	Payload    []byte // JSON; sealed at rest, since a create carries a JIT configuration
+	Payload    []byte // JSON; sealed at rest, since a create carries a JIT configuration; gone once the task has ended
 	State      TaskState
 	Attempt    int // deliveries so far
 	Result     string

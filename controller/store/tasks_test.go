@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/store"
@@ -257,87 +256,6 @@ func TestConcurrentLeasesNeverGiveATaskTwice(t *testing.T) {
 	}
 }
 
-func TestEnqueueCreate(t *testing.T) {
-	t.Parallel()
-	s := storetest.Open(t)
-	f := storetest.Seed(t, s)
-	without := func() int {
-		list, err := s.RunnersWithoutCreate(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(list)
-	}
-	r := newRunner(t, s, f)
-	if without() != 1 {
-		t.Error("a runner that was never minted is not found")
-	}
-	task, err := s.EnqueueCreate(t.Context(), r.ID, 42, store.Task{Payload: []byte("jit")})
-	if err != nil || task.HostID != f.Host.ID || task.RunnerID != r.ID || task.Kind != kindCreate {
-		t.Fatal(task, err)
-	}
-	if got, err := s.Runner(t.Context(), r.ID); err != nil || got.GitHubID != 42 || without() != 0 {
-		t.Errorf("registration %d, %d without a create (%v)", got.GitHubID, without(), err)
-	}
-	twice := func() error {
-		_, err := s.EnqueueCreate(t.Context(), r.ID, 43, store.Task{})
-		return err
-	}
-	if err := twice(); !errors.Is(err, store.ErrConflict) {
-		t.Errorf("a second create: %v", err)
-	}
-	lease(t, s, f.Host.ID)
-	if _, _, err := s.FinishTask(t.Context(), f.Host.ID, task.ID, 1, false, "no"); err != nil {
-		t.Fatal(err)
-	}
-	if err := twice(); !errors.Is(err, store.ErrConflict) {
-		t.Errorf("a second create after the first ended: %v", err)
-	}
-	if got, _ := s.Runner(t.Context(), r.ID); got.GitHubID != 42 {
-		t.Errorf("a refused create changed the registration to %d", got.GitHubID)
-	}
-	gone := at(t, s, f, store.RunnerDraining)
-	if _, err := s.EnqueueCreate(t.Context(), gone.ID, 44, store.Task{}); !errors.Is(err, store.ErrConflict) {
-		t.Errorf("a draining runner: %v", err)
-	}
-	if got, err := s.Tasks(t.Context(), gone.ID); err != nil || len(got) != 0 {
-		t.Errorf("it has tasks %v (%v)", got, err)
-	}
-	if _, err := s.EnqueueCreate(t.Context(), "run_none", 44, store.Task{}); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("no such runner: %v", err)
-	}
-}
-
-func TestCancelAndFailTasks(t *testing.T) {
-	t.Parallel()
-	s := storetest.Open(t)
-	f := storetest.Seed(t, s)
-	leased := enqueue(t, s, store.Task{HostID: f.Host.ID, RunnerID: "run_1", Kind: kindStop, Payload: []byte("x")})
-	lease(t, s, f.Host.ID)
-	create := enqueue(t, s, store.Task{HostID: f.Host.ID, RunnerID: "run_1", Kind: kindCreate, Payload: []byte("x")})
-	enqueue(t, s, store.Task{HostID: f.Host.ID, RunnerID: "run_1", Kind: kindLogs})
-	other := enqueue(t, s, store.Task{HostID: f.Host.ID, RunnerID: "run_2", Kind: kindCreate})
-	for _, test := range []struct {
-		kinds []string
-		want  int
-	}{{[]string{kindCreate, kindRemove}, 1}, {[]string{kindCreate}, 0}, {nil, 1}, {nil, 0}} {
-		if n, err := s.CancelTasks(t.Context(), "run_1", test.kinds...); err != nil || n != test.want {
-			t.Errorf("cancelling %v: %d, %v, want %d", test.kinds, n, err, test.want)
-		}
-	}
-	if got, err := s.Task(t.Context(), create.ID); err != nil || got.State != store.TaskCancelled || got.EndedAt.IsZero() || len(got.Payload) != 0 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if n, err := s.FailHostTasks(t.Context(), f.Host.ID, "the host is lost"); err != nil || n != 2 {
-		t.Errorf("failed %d, %v, want 2", n, err)
-	}
-	for _, id := range []string{leased.ID, other.ID} {
-		if got, err := s.Task(t.Context(), id); err != nil || got.State != store.TaskFailed || got.Result != "the host is lost" {
-			t.Errorf("%+v, %v", got, err)
-		}
-	}
-}
-
 // A payload carries a JIT configuration: the file must not show it.
 func TestPayloadsAndKeysAreSealedInTheFile(t *testing.T) {
 	t.Parallel()
@@ -355,82 +273,4 @@ func TestPayloadsAndKeysAreSealedInTheFile(t *testing.T) {
 			t.Errorf("%s is %q", query, stored)
 		}
 	}
-}
-
-// Whatever is done to a host's queue, in any order: a task has one lease at a time, is never
-// offered more often than allowed, and ends once.
-func TestAnyUseOfTheQueueKeepsItsPromises(t *testing.T) {
-	t.Parallel()
-	c := newClock()
-	s := storetest.OpenWith(t, store.Options{Now: c.now})
-	f := storetest.Seed(t, s)
-	rapid.Check(t, func(t *rapid.T) {
-		if _, err := s.FailHostTasks(t.Context(), f.Host.ID, "the next run"); err != nil {
-			t.Fatal(err)
-		}
-		leased := make(map[string]store.Task) // with the agent, as the agent knows it
-		ended := make(map[string]bool)
-		run := store.NewID("run_")
-		t.Repeat(map[string]func(*rapid.T){
-			"enqueue": func(t *rapid.T) {
-				kind := rapid.SampledFrom([]string{kindStop, kindRemove, kindLogs}).Draw(t, "kind")
-				if _, _, err := s.EnqueueTask(t.Context(), store.Task{HostID: f.Host.ID, RunnerID: run, Kind: kind}); err != nil {
-					t.Fatal(err)
-				}
-			},
-			"lease": func(t *rapid.T) {
-				task, err := s.LeaseTask(t.Context(), f.Host.ID, minute)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if task == nil {
-					return
-				}
-				if before, had := leased[task.ID]; ended[task.ID] || had && before.LeaseUntil.After(c.now()) || task.Attempt > 3 || had && task.Attempt != before.Attempt+1 {
-					t.Fatalf("offered %+v after %+v", task, before)
-				}
-				leased[task.ID] = *task
-			},
-			"answer": func(t *rapid.T) {
-				for id, task := range leased {
-					_, changed, err := s.FinishTask(t.Context(), f.Host.ID, id, task.Attempt, rapid.Bool().Draw(t, "ok"), "")
-					if err != nil || changed == ended[id] {
-						t.Fatalf("answered %+v: %v, %v", task, changed, err)
-					}
-					ended[id] = true
-					break
-				}
-			},
-			"wait": func(*rapid.T) { c.step(40 * time.Second) },
-			"expire": func(t *rapid.T) {
-				re, dropped, err := s.ExpireLeases(t.Context(), three)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, task := range append(re, dropped...) {
-					if ended[task.ID] || leased[task.ID].LeaseUntil.After(c.now()) {
-						t.Fatalf("expired %+v", task)
-					}
-				}
-				for _, task := range dropped {
-					ended[task.ID] = true
-				}
-			},
-			"": func(t *rapid.T) {
-				kinds := make(map[string]int)
-				all, err := s.Tasks(t.Context(), run)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, task := range all {
-					if task.State == store.TaskPending || task.State == store.TaskLeased {
-						kinds[task.Kind]++
-					}
-					if kinds[task.Kind] > 1 || (task.State == store.TaskLeased) == task.LeaseUntil.IsZero() {
-						t.Fatalf("queue is %+v", all)
-					}
-				}
-			},
-		})
-	})
 }

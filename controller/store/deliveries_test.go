@@ -1,0 +1,97 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/controller/store"
+	"github.com/zoomies-fleet/zoomies/controller/store/storetest"
+)
+
+// A5: the same GUID twice, and the same job through the organisation's hook and the repository's.
+func TestADeliveryCountsOnceAndAJobThroughTwoHooksIsOneRow(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := storetest.OpenWith(t, store.Options{Now: c.now})
+	f := storetest.Seed(t, s)
+	queued := store.JobUpdate{InstallationID: f.Installation.ID, GitHubID: 1, State: store.JobQueued}
+	running := queued
+	running.State = store.JobInProgress
+	d := store.Delivery{ID: "guid-1", InstallationID: f.Installation.ID, Event: "workflow_job", Action: "queued", GitHubJobID: 1, ReceivedAt: c.now()}
+	fresh, first, err := s.IngestDelivery(t.Context(), d, &queued)
+	if err != nil || !fresh || !first.Changed {
+		t.Fatal(fresh, first, err)
+	}
+	d.ReceivedAt = c.step(time.Minute)
+	if fresh, again, err := s.IngestDelivery(t.Context(), d, &running); err != nil || fresh || again.Changed {
+		t.Errorf("the same GUID again: %v, %+v, %v", fresh, again, err)
+	}
+	if j, err := s.Job(t.Context(), first.Job.ID); err != nil || j.State != store.JobQueued {
+		t.Errorf("the repeated delivery changed the job to %s (%v)", j.State, err)
+	}
+	in, err := s.Installation(t.Context(), f.Installation.ID)
+	if err != nil || !in.LastDeliveryAt.Equal(c.now().Add(-time.Minute)) {
+		t.Errorf("credited %v, %v", in.LastDeliveryAt, err)
+	}
+	d.ID = "guid-2"
+	fresh, second, err := s.IngestDelivery(t.Context(), d, &queued)
+	if err != nil || !fresh || second.Changed || second.Job.ID != first.Job.ID {
+		t.Errorf("the other hook: %v, %+v, %v", fresh, second, err)
+	}
+	if all, err := s.Jobs(t.Context(), store.JobFilter{}); err != nil || len(all) != 1 {
+		t.Errorf("%d rows, %v", len(all), err)
+	}
+}
+
+// A11: a webhook and a poll that say the same add up to one job.
+func TestAPollAndAWebhookOfOneJobAreOneRow(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	f := storetest.Seed(t, s)
+	u := store.JobUpdate{InstallationID: f.Installation.ID, GitHubID: 1, State: store.JobQueued}
+	errs := make(chan error)
+	for i := range 8 {
+		go func() {
+			var err error
+			if i%2 == 0 {
+				_, _, err = s.IngestDelivery(t.Context(), store.Delivery{ID: string(rune('a' + i)), InstallationID: f.Installation.ID}, &u)
+			} else {
+				polled := u
+				polled.Authoritative = true
+				_, err = s.UpsertJob(t.Context(), polled)
+			}
+			errs <- err
+		}()
+	}
+	for range 8 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if all, err := s.Jobs(t.Context(), store.JobFilter{}); err != nil || len(all) != 1 {
+		t.Errorf("%d rows, %v", len(all), err)
+	}
+}
+
+func TestADeliveryWhoseJobIsRefusedIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	f := storetest.Seed(t, s)
+	bad := store.JobUpdate{InstallationID: f.Installation.ID, GitHubID: 1, State: "requested"}
+	if _, _, err := s.IngestDelivery(t.Context(), store.Delivery{ID: "g"}, &bad); err == nil {
+		t.Fatal("a state that does not exist was taken")
+	}
+	good := bad
+	good.State = store.JobQueued
+	if fresh, _, err := s.IngestDelivery(t.Context(), store.Delivery{ID: "g"}, &good); err != nil || !fresh {
+		t.Errorf("the redelivery: %v, %v", fresh, err)
+	}
+	if fresh, _, err := s.IngestDelivery(t.Context(), store.Delivery{ID: "ping"}, nil); err != nil || !fresh {
+		t.Errorf("a delivery of no job: %v, %v", fresh, err)
+	}
+	unknown := store.JobUpdate{InstallationID: "ins_none", GitHubID: 1, State: store.JobQueued}
+	if _, err := s.UpsertJob(t.Context(), unknown); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a job of no installation: %v", err)
+	}
+}
