@@ -48,7 +48,7 @@ build: ## Build everything into bin/
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); \
 	  if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	$(GOLANGCI) run
