@@ -6,6 +6,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent"
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/tasks"
@@ -33,6 +34,8 @@ func TestInvariantsSilenceLadder(t *testing.T) {
 	check(t, []relation{
 		{"heartbeat timeout ≥ 3 intervals", s.Scheduler.HeartbeatTimeout, 3 * s.HeartbeatInterval, "one slow heartbeat must never make a host unhealthy"},
 		{"host lost after it is unhealthy", HostLostAfter - time.Second, s.Scheduler.HeartbeatTimeout, "no runner may be failed on a host that is still being given new ones"},
+		{"the settings' idea of it", s.Scheduler.HeartbeatTimeout, config.HeartbeatTimeout, "settings are judged by it"},
+		{"and the other way round", config.HeartbeatTimeout, s.Scheduler.HeartbeatTimeout, "settings are judged by it"},
 		{"the agent's own pace until told", agent.HeartbeatInterval, s.HeartbeatInterval, "both halves must start from one number"},
 		{"host lost ≥ 2 housekeeping ticks", HostLostAfter, 2 * HousekeepingTick, "silence is judged on the tick"},
 	})
@@ -45,6 +48,8 @@ func TestInvariantsLeasesOutlastTheirWork(t *testing.T) {
 	check(t, []relation{
 		{"create lease > create timeout", lease(protocol.TaskCreate) - time.Second, s.CreateTimeout, "a create must not be offered again while the first is under way"},
 		{"create lease > the agent's own create timeout", lease(protocol.TaskCreate) - time.Second, agent.CreateTimeout, "the same, for a task that names no bound"},
+		{"the settings' idea of it", lease(protocol.TaskCreate), config.CreateLease, "settings are judged by it"},
+		{"and the other way round", config.CreateLease, lease(protocol.TaskCreate), "settings are judged by it"},
 		{"stop lease > grace + margin", lease(protocol.TaskStop) - time.Second, StopGrace + agent.StopMargin, "a stop must not be offered again while the first is under way"},
 		{"remove lease > remove timeout", lease(protocol.TaskRemove) - time.Second, agent.RemoveTimeout, "a remove must not be offered again while the first is under way"},
 		{"prewarm lease > prewarm timeout", lease(protocol.TaskPrewarm) - time.Second, agent.PrewarmTimeout, "a prewarm must not be offered again while the first is under way"},

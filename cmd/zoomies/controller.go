@@ -33,6 +33,9 @@ func controllerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := judgeConfig(cfg, false); err != nil {
+				return err
+			}
 			return runController(cmd.Context(), cfg, configFile, takeover)
 		},
 	}
@@ -41,20 +44,27 @@ func controllerCommand() *cobra.Command {
 	return c
 }
 
-// loadConfig reads the layers that exist and prints what Validate finds; an error among that stops.
+// loadConfig reads the layers that exist: the file that was named or is in its usual place, the database's rows when there are
+// any yet, and the environment.
 func loadConfig(file string, database map[string]string) (*config.Config, error) {
-	cfg, err := config.Load(config.LoadOptions{File: file, Database: database, Environ: os.Environ()})
-	if err != nil {
-		return nil, err
-	}
+	return config.Load(config.LoadOptions{
+		File: config.FindFile(file), Database: database, Environ: os.Environ(), OtherVariables: []string{joinTokenVariable},
+	})
+}
+
+// judgeConfig refuses settings with errors. With say, every finding is printed; an error always is.
+func judgeConfig(cfg *config.Config, say bool) error {
 	findings := config.Validate(cfg)
+	bad := config.Errors(findings)
 	for _, f := range findings {
-		fmt.Fprintf(os.Stderr, "%s: %s (%s)\n  why: %s\n  fix: %s\n", f.Severity, f.Title, f.Key, f.Why, f.Fix)
+		if say || bad {
+			fmt.Fprintf(os.Stderr, "%s: %s (%s)\n  why: %s\n  fix: %s\n", f.Severity, f.Title, f.Key, f.Why, f.Fix)
+		}
 	}
-	if config.Errors(findings) {
-		return nil, errors.New("the configuration has errors; nothing was started")
+	if bad {
+		return errors.New("the configuration has errors; nothing was started")
 	}
-	return cfg, nil
+	return nil
 }
 
 func runController(ctx context.Context, cfg *config.Config, configFile string, takeover bool) (err error) {
@@ -75,6 +85,9 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 		return err
 	}
 	if cfg, err = loadConfig(configFile, rows); err != nil {
+		return err
+	}
+	if err := judgeConfig(cfg, true); err != nil {
 		return err
 	}
 	ctrl, err := controller.New(ctx, controller.Options{
