@@ -40,8 +40,7 @@ func (c *Controller) takeDelivery(r *http.Request) (status int, outcome, detail 
 	d, err := github.ReadDelivery(r, c.set.MaxWebhookBody)
 	if err != nil {
 		status := http.StatusBadRequest
-		var refusal *github.DeliveryError
-		if errors.As(err, &refusal) {
+		if refusal, ok := errors.AsType[*github.DeliveryError](err); ok {
 			status = refusal.Status
 		}
 		return status, outcomeRefused, err.Error()

@@ -156,12 +156,10 @@ func Decode(r io.Reader, v any) error {
 
 // jsonFault describes a decoding error without quoting the document, which may hold secrets.
 func jsonFault(err error) string {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return "it is not JSON, from byte " + strconv.FormatInt(syntax.Offset, 10)
 	}
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("field %q cannot be a JSON %s", kind.Field, jsonKind(kind.Value))
 	}
 	return "a value in it has the wrong form"

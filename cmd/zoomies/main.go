@@ -33,8 +33,7 @@ func main() {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "zoomies:", err)
-	var ex exitError
-	if errors.As(err, &ex) {
+	if ex, ok := errors.AsType[exitError](err); ok {
 		os.Exit(ex.code)
 	}
 	os.Exit(1)

@@ -58,7 +58,7 @@ func VerifyPassword(hash, password string) error {
 	if err != nil {
 		return err
 	}
-	if subtle.ConstantTimeCompare(derive(p, password, salt, uint32(len(want))), want) != 1 { //nolint:gosec // at most maxLen
+	if subtle.ConstantTimeCompare(derive(p, password, salt, uint32(len(want))), want) != 1 {
 		return ErrPassword
 	}
 	return nil
@@ -99,8 +99,8 @@ func parsePHC(hash string) (p argonParams, salt, key []byte, err error) {
 		len(salt) < 8 || len(salt) > maxLen || len(key) < 16 || len(key) > maxLen {
 		return p, nil, nil, ErrPasswordHash
 	}
-	p = argonParams{memory: uint32(memory), time: uint32(time), threads: uint8(threads)} //nolint:gosec // bounded above
-	if format(p, salt, key) != hash {                                                    // base64 skips line breaks
+	p = argonParams{memory: uint32(memory), time: uint32(time), threads: uint8(threads)}
+	if format(p, salt, key) != hash { // base64 skips line breaks
 		return argonParams{}, nil, nil, ErrPasswordHash
 	}
 	return p, salt, key, nil

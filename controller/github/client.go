@@ -134,8 +134,7 @@ func (c *Client) call(ctx context.Context, op operation, fn func(context.Context
 		return nil
 	}
 	failed := explain(ctx, op, st, cause, c.now())
-	var limit *LimitError
-	if errors.As(failed, &limit) {
+	if limit, ok := errors.AsType[*LimitError](failed); ok {
 		c.limits.note(c.refusedQuota(op, st), *limit)
 	}
 	return failed

@@ -37,7 +37,7 @@ func (c *Client) MintJIT(ctx context.Context, s Scope, r JITRequest) (JIT, error
 		body.RunnerGroupID = defaultGroup
 	}
 	if r.WorkFolder == "" {
-		body.WorkFolder = gh.String(defaultWorkFolder)
+		body.WorkFolder = new(defaultWorkFolder)
 	}
 
 	var minted JIT

@@ -67,14 +67,17 @@ func TestLostAnswerToAMintIsUnknownAndAskedOnce(t *testing.T) {
 	t.Parallel()
 	torn := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "500")
-		w.WriteHeader(201)
+		w.WriteHeader(http.StatusCreated)
 		_, _ = w.Write([]byte(`{"runner":{"id":1},"encoded_jit_`))
 	}
 	for name, h := range map[string]http.HandlerFunc{
-		"connection closed":   hangUp,
-		"torn in the middle":  torn,
-		"empty":               answers(201, nil),
-		"not JSON":            func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); _, _ = w.Write([]byte("<html>")) },
+		"connection closed":  hangUp,
+		"torn in the middle": torn,
+		"empty":              answers(201, nil),
+		"not JSON": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte("<html>"))
+		},
 		"no configuration":    answers(201, map[string]any{"runner": map[string]any{"id": 1}}),
 		"no runner":           answers(201, map[string]any{"encoded_jit_config": "e30="}),
 		"accepted, not ready": answers(202, nil),
@@ -134,7 +137,7 @@ type muteTransport struct{ base string }
 
 func (m muteTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/access_tokens") {
-		return &http.Response{StatusCode: 201, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"token":"t","expires_at":"2999-01-01T00:00:00Z"}`))}, nil
+		return &http.Response{StatusCode: http.StatusCreated, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"token":"t","expires_at":"2999-01-01T00:00:00Z"}`))}, nil
 	}
 	return nil, errors.New("gone")
 }

@@ -79,8 +79,7 @@ func ReadDelivery(r *http.Request, limit int64) (Delivery, error) {
 	case int64(len(body)) > limit:
 		return Delivery{}, refuse(http.StatusRequestEntityTooLarge, "it is larger than %d bytes", limit)
 	case err != nil:
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return Delivery{}, refuse(http.StatusRequestEntityTooLarge, "it is larger than %d bytes", tooLarge.Limit)
 		}
 		return Delivery{}, refuse(http.StatusBadRequest, "its body broke off")

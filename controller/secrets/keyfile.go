@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -70,7 +71,7 @@ func Rotate(path string) (*Keyring, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Keyring{path: path, keys: append(k.keys[:len(k.keys):len(k.keys)], fresh)}, nil
+		return &Keyring{path: path, keys: append(slices.Clip(k.keys), fresh)}, nil
 	})
 }
 

@@ -50,7 +50,7 @@ func LockFile(path string) (release func() error, err error) {
 
 // readLockOwner says who holds a lock, as far as the file tells.
 func readLockOwner(name string) string {
-	raw, err := os.ReadFile(name) //nolint:gosec // the path is the database's own
+	raw, err := os.ReadFile(name)
 	var owner lockOwner
 	if err != nil || len(raw) > maxLockFile || json.Unmarshal(bytes.TrimSpace(raw), &owner) != nil || owner.PID == 0 {
 		return "a process that has not said who it is"

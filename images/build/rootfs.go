@@ -54,7 +54,7 @@ func mmdebstrap(ctx context.Context, log io.Writer, req request, fs rootfs, dest
 		args = append(args, "--customize-hook="+hook)
 	}
 	args = append(append(args, req.system.Suite, dest), mirrors...)
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // the arguments are the catalogue's
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(req.epoch.Unix(), 10), "LC_ALL=C.UTF-8")
 	cmd.Dir = filepath.Dir(dest)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -5,6 +5,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -70,23 +71,23 @@ func (s *Server) checkAppJWT(token string, now time.Time) error {
 	claims := jwt.MapClaims{}
 	p := jwt.NewParser(jwt.WithValidMethods([]string{"RS256"}), jwt.WithoutClaimsValidation(), jwt.WithJSONNumber())
 	if _, err := p.ParseWithClaims(token, claims, func(*jwt.Token) (any, error) { return &s.app.key.PublicKey, nil }); err != nil {
-		return fmt.Errorf("A JSON web token could not be decoded") //nolint:staticcheck // GitHub's wording
+		return errors.New("A JSON web token could not be decoded") //nolint:staticcheck // GitHub's wording
 	}
 	iss := fmt.Sprint(claims["iss"])
 	if iss != strconv.FormatInt(s.app.id, 10) && iss != s.app.clientID {
-		return fmt.Errorf("Integration not found") //nolint:staticcheck // GitHub's wording
+		return errors.New("Integration not found") //nolint:staticcheck // GitHub's wording
 	}
 	exp, err := claims.GetExpirationTime()
 	switch {
 	case err != nil || exp == nil:
-		return fmt.Errorf("Missing 'Expiration time' claim ('exp')") //nolint:staticcheck // GitHub's wording
+		return errors.New("Missing 'Expiration time' claim ('exp')") //nolint:staticcheck // GitHub's wording
 	case !exp.After(now):
-		return fmt.Errorf("'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires")
+		return errors.New("'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires")
 	case exp.Sub(now) > maxJWTLife:
-		return fmt.Errorf("'Expiration time' claim ('exp') is too far in the future")
+		return errors.New("'Expiration time' claim ('exp') is too far in the future")
 	}
 	if iat, err := claims.GetIssuedAt(); err != nil || iat == nil || iat.After(now.Add(time.Minute)) {
-		return fmt.Errorf("'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued")
+		return errors.New("'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued")
 	}
 	return nil
 }

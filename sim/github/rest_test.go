@@ -203,7 +203,7 @@ func TestPages(t *testing.T) {
 		}
 		pages++
 		path = ""
-		for _, link := range strings.Split(g.header.Get("Link"), ", ") {
+		for link := range strings.SplitSeq(g.header.Get("Link"), ", ") {
 			if target, ok := strings.CutSuffix(link, `>; rel="next"`); ok {
 				path = strings.TrimPrefix(target, "<"+r.URL())
 			}

@@ -116,7 +116,7 @@ func TestResponses(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	r := httptest.NewRequest("GET", list, nil)
+	r := httptest.NewRequest(http.MethodGet, list, nil)
 	if c.Response(r, 200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"total_count":0,"runners":[]}`)) == nil {
 		t.Error("an answer without GitHub's headers passes")
 	}
@@ -132,7 +132,7 @@ func TestRequests(t *testing.T) {
 		`{"name":"a","labels":["x"]}`:                     false,
 		`{"name":"a","runner_group_id":1,"labels":[]}`:    false,
 	} {
-		r := httptest.NewRequest("POST", path, bytes.NewReader([]byte(body)))
+		r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader([]byte(body)))
 		r.Header.Set("Content-Type", "application/json")
 		if err := c.Request(r, []byte(body)); (err == nil) != ok {
 			t.Errorf("%s: %v", body, err)

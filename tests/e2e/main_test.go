@@ -31,7 +31,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a folder left in the system's temporary one
+	defer os.RemoveAll(dir)
 	ctx := context.Background()
 	if engine, err = demo.StartEngine(ctx, dir, testLog()); err != nil {
 		return fail(err)

@@ -30,11 +30,11 @@ func (e *EngineFixture) LoadDaemons(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "fakedaemon")
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/zoomies-fleet/zoomies/agent/backend/backendtest/fakedaemon") //nolint:gosec // test
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/zoomies-fleet/zoomies/agent/backend/backendtest/fakedaemon")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the fake daemon: %w: %s", err, out)
 	}
-	program, err := os.ReadFile(path) //nolint:gosec // just built
+	program, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("cannot build the fake daemon: %w", err)
 	}

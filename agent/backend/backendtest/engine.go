@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +123,7 @@ func (e *EngineFixture) Revive(ctx context.Context) error {
 
 // Podman runs the podman command on the engine's storage, without going through the service.
 func (e *EngineFixture) Podman(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "podman", append(append([]string{}, e.Args...), args...)...) //nolint:gosec // test
+	cmd := exec.CommandContext(ctx, "podman", append(append([]string{}, e.Args...), args...)...)
 	cmd.Env = e.Env
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -166,9 +167,9 @@ func unmountBelow(dir string) error {
 		}
 	}
 	var errs []error
-	for i := len(points) - 1; i >= 0; i-- {
-		if err := unix.Unmount(points[i], unix.MNT_DETACH); err != nil {
-			errs = append(errs, fmt.Errorf("cannot unmount %s: %w", points[i], err))
+	for _, point := range slices.Backward(points) {
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
+			errs = append(errs, fmt.Errorf("cannot unmount %s: %w", point, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
@@ -166,8 +167,8 @@ func (b *Backend) undo(ctx context.Context, made made) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.RemoveLimit)
 	defer cancel()
 	var errs []error
-	for i := len(made.containers) - 1; i >= 0; i-- {
-		errs = append(errs, b.removeContainer(ctx, made.containers[i]))
+	for _, v := range slices.Backward(made.containers) {
+		errs = append(errs, b.removeContainer(ctx, v))
 	}
 	for _, volume := range made.volumes {
 		errs = append(errs, b.removeVolume(ctx, volume))

@@ -65,7 +65,7 @@ func (b *Backend) ulimits(ctx context.Context) ([]*container.Ulimit, error) {
 	var out []*container.Ulimit
 	for name, n := range map[string]uint64{"nofile": process.MaxFiles, "nproc": process.MaxProcesses} {
 		if n > 0 {
-			out = append(out, &container.Ulimit{Name: name, Hard: int64(n), Soft: int64(n)}) //nolint:gosec // a kernel's limit
+			out = append(out, &container.Ulimit{Name: name, Hard: int64(n), Soft: int64(n)})
 		}
 	}
 	return out, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/specgen"
@@ -179,8 +180,8 @@ func (b *Backend) undo(ctx context.Context, made made) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.RemoveLimit)
 	defer cancel()
 	var errs []error
-	for i := len(made.containers) - 1; i >= 0; i-- {
-		errs = append(errs, b.removeContainer(ctx, made.containers[i]))
+	for _, v := range slices.Backward(made.containers) {
+		errs = append(errs, b.removeContainer(ctx, v))
 	}
 	for _, name := range made.volumes {
 		errs = append(errs, b.removeVolume(ctx, name))

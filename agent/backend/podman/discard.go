@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,7 @@ func (s *Service) Discard(ctx context.Context) error {
 }
 
 func (s *Service) command(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, s.opts.Podman, append(s.Args(), args...)...) //nolint:gosec // our own arguments
+	cmd := exec.CommandContext(ctx, s.opts.Podman, append(s.Args(), args...)...)
 	cmd.Env = s.Env()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot run podman %s: %w: %s", args[0], err, out)
@@ -50,9 +51,9 @@ func unmountBelow(dir string) error {
 		}
 	}
 	var errs []error
-	for i := len(points) - 1; i >= 0; i-- {
-		if err := unix.Unmount(points[i], unix.MNT_DETACH); err != nil {
-			errs = append(errs, fmt.Errorf("cannot unmount %s: %w", points[i], err))
+	for _, point := range slices.Backward(points) {
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
+			errs = append(errs, fmt.Errorf("cannot unmount %s: %w", point, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -2,6 +2,7 @@ package podman
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -109,7 +110,7 @@ func rlimits(p peer.Process) []specs.POSIXRlimit {
 func usable(info *define.Info) error {
 	host := info.Host
 	if host.CgroupsVersion == "v1" && host.OCIRuntime != nil && host.OCIRuntime.Name == "crun" && !host.Security.Rootless {
-		return fmt.Errorf("its runtime is crun, which refuses this machine's version 1 cgroups: install runc and let Zoomies start Podman itself, or set runtime = \"runc\" in containers.conf")
+		return errors.New("its runtime is crun, which refuses this machine's version 1 cgroups: install runc and let Zoomies start Podman itself, or set runtime = \"runc\" in containers.conf")
 	}
 	return nil
 }

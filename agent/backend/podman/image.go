@@ -2,6 +2,7 @@ package podman
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -78,7 +79,7 @@ func (b *Backend) Load(ctx context.Context, archive io.Reader) (string, error) {
 		return "", fault("load the image archive", err)
 	}
 	if len(report.Names) == 0 {
-		return "", fmt.Errorf("cannot load the image archive: it names no image")
+		return "", errors.New("cannot load the image archive: it names no image")
 	}
 	return strings.TrimSpace(report.Names[0]), nil
 }

@@ -72,7 +72,7 @@ func (b *Backend) ask(ctx context.Context, id string) (backend.Stats, error) {
 		}
 		for _, s := range report.Stats {
 			out = backend.Stats{
-				At: b.now(), CPUTime: time.Duration(s.CPUNano), MemoryMB: int64(s.MemUsage >> 20), //nolint:gosec // far from the limit
+				At: b.now(), CPUTime: time.Duration(s.CPUNano), MemoryMB: int64(s.MemUsage >> 20),
 			}
 			err = nil
 		}

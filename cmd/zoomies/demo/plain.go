@@ -31,7 +31,7 @@ func firstLine(ctx context.Context, b backend.Backend, id string) (time.Time, er
 	if err != nil {
 		return time.Time{}, err
 	}
-	defer r.Close() //nolint:errcheck // read only
+	defer r.Close()
 	line, err := bufio.NewReader(r).ReadString('\n')
 	if err != nil {
 		return time.Time{}, fmt.Errorf("cannot read the container's log: %w", err)
@@ -50,7 +50,7 @@ func plainRun(ctx context.Context, f *Fleet, i int) (time.Duration, error) {
 		return 0, err
 	}
 	args = append(append(args, flags...), Image)
-	cmd := exec.CommandContext(ctx, "podman", args...) //nolint:gosec // our own arguments
+	cmd := exec.CommandContext(ctx, "podman", args...)
 	cmd.Env = f.Engine.Env()
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -81,8 +81,7 @@ func awaitDaemon(settings Settings, signals <-chan os.Signal, say func(string, .
 	ctx, stop := stopOnSignal(signals)
 	defer stop()
 	if err := settings.Endpoint.Await(ctx, settings.DaemonWait); err != nil {
-		var end *signalError
-		if errors.As(err, &end) {
+		if end, ok := errors.AsType[*signalError](err); ok {
 			say("%v while waiting for the %s daemon", end, settings.Daemon)
 			return exitSignal + int(end.signal)
 		}
