@@ -9,33 +9,33 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/backend/podman"
 )
 
-var engine *backendtest.EngineFixture
+var fixture *backendtest.EngineFixture
 
 func TestMain(m *testing.M) {
-	os.Exit(backendtest.Main(m, func(e *backendtest.EngineFixture) { engine = e }))
+	os.Exit(backendtest.Main(m, func(e *backendtest.EngineFixture) { fixture = e }))
 }
 
 func open(host string) *podman.Backend {
-	return podman.New(podman.Options{Socket: engine.Socket, HostID: host})
+	return podman.New(podman.Options{Socket: fixture.Socket, HostID: host})
 }
 
 func TestPodmanIsABackend(t *testing.T) {
-	if err := engine.LoadDaemons(t.Context()); err != nil {
+	if err := fixture.LoadDaemons(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	backendtest.Run(t, backendtest.Harness{
 		New:   func(_ *testing.T, host string) backend.Backend { return open(host) },
-		Image: engine.Image,
+		Image: fixture.Image,
 		Half: func(t *testing.T, b backend.Backend, spec backend.Spec) {
 			t.Helper()
 			if err := b.(*podman.Backend).CreateOnly(t.Context(), spec); err != nil {
 				t.Fatal(err)
 			}
 		},
-		Foreign:     engine.Foreign,
-		Down:        engine.Down,
-		Up:          engine.Up,
-		Leftovers:   engine.Leftovers,
+		Foreign:     fixture.Foreign,
+		Down:        fixture.Down,
+		Up:          fixture.Up,
+		Leftovers:   fixture.Leftovers,
 		Isolates:    true,
 		DaemonImage: backendtest.DaemonImage, SilentImage: backendtest.SilentImage, BrokenImage: backendtest.BrokenImage,
 	})
