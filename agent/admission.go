@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,7 +110,7 @@ func (q *startQueue) supersede(runnerID string) (waiting []*job, running <-chan 
 func (q *startQueue) drain() []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waiting := append(q.creates, q.prewarms...)
+	waiting := slices.Concat(q.creates, q.prewarms)
 	q.creates, q.prewarms = nil, nil
 	return waiting
 }

@@ -67,7 +67,7 @@ func (a *Agent) startRunner(ctx context.Context, j *job) (backend.Workload, erro
 		return backend.Workload{}, errCordoned
 	}
 	a.fleet.begin(id, b.Name(), c.Name)
-	w, err := a.findOrMake(ctx, b, j, spec)
+	w, err := a.findOrMake(ctx, b, spec)
 	if err != nil {
 		a.fleet.abort(id)
 		return backend.Workload{}, err
@@ -77,7 +77,7 @@ func (a *Agent) startRunner(ctx context.Context, j *job) (backend.Workload, erro
 	return w, nil
 }
 
-func (a *Agent) findOrMake(ctx context.Context, b backend.Backend, j *job, spec backend.Spec) (backend.Workload, error) {
+func (a *Agent) findOrMake(ctx context.Context, b backend.Backend, spec backend.Spec) (backend.Workload, error) {
 	w, found, err := a.lookup(ctx, b, spec.RunnerID)
 	if err != nil {
 		return w, err

@@ -50,14 +50,14 @@ func LoadState(path string) (State, error) {
 }
 
 // save writes the state so that a crash leaves the old file or the new one, whole.
-func (s State) save(path string) error {
+func (s *State) save(path string) error {
 	if err := s.write(path); err != nil {
 		return fmt.Errorf("cannot keep the agent's state: %w", err)
 	}
 	return nil
 }
 
-func (s State) write(path string) error {
+func (s *State) write(path string) error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -99,11 +99,11 @@ func (s *State) spend(token string) {
 }
 
 // fresh says whether a join token may be offered.
-func (s State) fresh(token string) bool {
+func (s *State) fresh(token string) bool {
 	return token != "" && !slices.Contains(s.Spent, tokenHash(token))
 }
 
-func (s State) credential() protocol.Credential {
+func (s *State) credential() protocol.Credential {
 	return protocol.Credential{HostID: s.HostID, Token: s.AgentToken}
 }
 

@@ -87,7 +87,7 @@ func (s Spec) Labels(role string) map[string]string {
 	}
 }
 
-// DaemonName, WorkVolume and SocketVolume name what a sidecar adds to a runner.
+// DaemonName is the name of the sidecar's workload.
 func (s Spec) DaemonName() string { return s.Name + "-daemon" }
 
 // WorkVolume is the volume that runner and sidecar share at WorkDir.

@@ -134,7 +134,7 @@ func hasWord(list, word string) bool {
 func (l Local) cgroupCPUs() (least float64) {
 	dirs, v2 := l.cgroupDirs("cpu")
 	for _, d := range dirs {
-		quota, period := 0.0, 0.0
+		var quota, period float64
 		if v2 {
 			f := strings.Fields(l.read(d + "/cpu.max"))
 			if len(f) != 2 || f[0] == "max" {

@@ -292,7 +292,10 @@ func TestLogsFlowAsTheyAreWritten(t *testing.T) {
 			}
 			if err != nil {
 				close(lines)
-				return nil
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				return err
 			}
 		}
 	}}

@@ -71,7 +71,7 @@ func (c *etags) get(url string) *etagEntry {
 		return nil
 	}
 	c.order.MoveToFront(el)
-	return el.Value.(*etagEntry)
+	return el.Value.(*etagEntry) //nolint:forcetypeassert // put puts in nothing else
 }
 
 func (c *etags) put(e *etagEntry) {
@@ -91,7 +91,7 @@ func (c *etags) put(e *etagEntry) {
 }
 
 func (c *etags) drop(el *list.Element) {
-	e := c.order.Remove(el).(*etagEntry)
+	e := c.order.Remove(el).(*etagEntry) //nolint:forcetypeassert // as in get
 	delete(c.byURL, e.url)
 	c.size -= len(e.body)
 }

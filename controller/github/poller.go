@@ -21,8 +21,9 @@ func (d PollDepth) String() string {
 		return "spot"
 	case PollFull:
 		return "full"
+	default:
+		return "none"
 	}
-	return "none"
 }
 
 const (

@@ -92,6 +92,7 @@ func TestLostDeliveryIsLookedForWithinAnIntervalProperty(t *testing.T) {
 				rt.Fatalf("polled again after %s", now.Sub(lastPoll))
 			}
 			switch d.Depth {
+			case PollNone:
 			case PollSpot:
 				spots++
 				if now.Sub(lastFull) >= pollFullEvery*interval {

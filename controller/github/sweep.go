@@ -25,13 +25,11 @@ type Spotter interface {
 // Sweep polls one installation as deep as ShouldPoll decided. As with ActiveJobs, jobs returned beside an error are true
 // as far as they go; only an answer without an error says anything about the jobs that are not in it.
 func Sweep(ctx context.Context, api API, depth PollDepth) ([]JobState, error) {
-	switch depth {
-	case PollNone:
+	if depth == PollNone {
 		return nil, nil
-	case PollSpot:
-		if s, ok := api.(Spotter); ok {
-			return s.SpotJobs(ctx)
-		}
+	}
+	if s, ok := api.(Spotter); ok && depth == PollSpot {
+		return s.SpotJobs(ctx)
 	}
 	return api.ActiveJobs(ctx)
 }

@@ -26,7 +26,7 @@ func (s RunnerState) Live() bool { return s != RunnerRemoved && s != RunnerFaile
 // always legal; a state that does not exist never is.
 func CanTransition(from, to RunnerState) bool {
 	moves, known := runnerMoves[from]
-	if _, real := runnerMoves[to]; !known || !real {
+	if _, exists := runnerMoves[to]; !known || !exists {
 		return false
 	}
 	return from == to || slices.Contains(moves, to) || from.Live() && !to.Live()
@@ -105,6 +105,7 @@ func (r *Runner) move(to RunnerState, c Change, now time.Time) (changed bool, er
 	}
 	r.State, r.StateAt = to, now
 	switch to {
+	case RunnerProvisioning: // where every runner begins; nothing leads back to it
 	case RunnerRegistering:
 		fill(&r.StartedAt, now)
 	case RunnerIdle:

@@ -243,7 +243,7 @@ func (w *writer) close() error {
 }
 
 func (w *writer) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	s, err := w.prepare(ctx, query)
+	s, err := w.prepare(ctx, query) //nolint:sqlclosecheck // kept, and closed with the connection
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 }
 
 func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := t.w.prepare(ctx, query)
+	s, err := t.w.prepare(ctx, query) //nolint:sqlclosecheck // kept, and closed with the connection
 	if err != nil {
 		return nil, err
 	}

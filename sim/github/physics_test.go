@@ -209,7 +209,7 @@ func TestServersAreRepeatable(t *testing.T) {
 		s.AddRepository(in, repo)
 		return fmt.Sprint(s.App().ID, in, s.QueueJob(JobSpec{Repository: repo, Labels: []string{"x"}}), s.App().WebhookSecret)
 	}
-	if ids(4) != ids(4) || ids(4) == ids(5) {
+	if first := ids(4); first != ids(4) || first == ids(5) {
 		t.Error("a seed does not decide the ids")
 	}
 }

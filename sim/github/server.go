@@ -81,7 +81,7 @@ func New(o Options) (*Server, error) {
 	}
 	ln := o.Listener
 	if ln == nil {
-		if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		if ln, err = new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("cannot listen for the simulated GitHub: %w", err)
 		}
 	}

@@ -2,12 +2,14 @@ package image
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 )
 
 // program is a static executable.
@@ -44,9 +46,14 @@ func readProgram(path string) (program, error) {
 	return program{data: data, arch: arch}, nil
 }
 
+// appletsTimeout bounds what is a matter of milliseconds, should path be another program.
+const appletsTimeout = 10 * time.Second
+
 // appletsOf asks the BusyBox at path for its applets, sorted.
 func appletsOf(path string) ([]string, error) {
-	out, err := exec.Command(path, "--list").Output()
+	ctx, cancel := context.WithTimeout(context.Background(), appletsTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--list").Output()
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the applets of %s: %w", path, err)
 	}

@@ -49,7 +49,7 @@ func (l *listener) start(ctx context.Context, j *runnerJob) *execution {
 // run runs every step, tells the server the result and leaves no process behind.
 func (e *execution) run() {
 	defer e.cancel(nil)
-	e.l.out.stamped("Running job: %s", e.job.Name)
+	e.l.out.stampedf("Running job: %s", e.job.Name)
 	e.log = newLogStream(func(p []byte) error { return e.l.srv.appendLog(e.report, e.job.ID, p) })
 	result := e.steps()
 	if errors.Is(context.Cause(e.ctx), errShutdown) {
@@ -60,7 +60,7 @@ func (e *execution) run() {
 	if err := e.l.srv.finish(e.report, e.job.ID, result); err != nil {
 		e.l.out.errorf("cannot report the result: %v", err)
 	}
-	e.l.out.stamped("Job %s completed with result: %s", e.job.Name, result)
+	e.l.out.stampedf("Job %s completed with result: %s", e.job.Name, result)
 }
 
 // say writes a line of the runner's own to the job's log and the terminal.
@@ -135,7 +135,7 @@ func (e *execution) shell(temp string, i int, st runnerStep) error {
 		return fmt.Errorf("cannot write the step's script: %w", err)
 	}
 	defer func() { _ = os.Remove(script) }()
-	cmd := exec.Command("/bin/sh", "-e", script)
+	cmd := exec.Command("/bin/sh", "-e", script) //nolint:noctx // stop ends it, and asks before it kills
 	cmd.Dir = e.work
 	cmd.Env = e.environment(temp)
 	cmd.Stdout = writerFunc(e.write)

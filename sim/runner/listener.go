@@ -57,7 +57,7 @@ func (l *listener) run(ctx context.Context) int {
 		return code
 	}
 	l.out.printf("Current runner version: '%s'", version)
-	l.out.stamped("Listening for Jobs")
+	l.out.stampedf("Listening for Jobs")
 	return l.listen(ctx)
 }
 
@@ -77,7 +77,7 @@ func (l *listener) open(ctx context.Context) (code int, ok bool) {
 		switch {
 		case err == nil:
 			if failing {
-				l.out.stamped("Runner reconnected.")
+				l.out.stampedf("Runner reconnected.")
 			}
 			l.session = id
 			return 0, true
@@ -174,7 +174,7 @@ func (l *listener) listen(ctx context.Context) int {
 			}
 		}
 		if err == nil && failing {
-			l.out.stamped("Runner reconnected.")
+			l.out.stampedf("Runner reconnected.")
 			failing = false
 		}
 	}

@@ -26,8 +26,8 @@ func (t *terminal) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.stdout, format+"\n", args...) // nobody is left to tell
 }
 
-// stamped is a line that begins with the time, in .NET's universal sortable form.
-func (t *terminal) stamped(format string, args ...any) {
+// stampedf prints a line that begins with the time, in .NET's universal sortable form.
+func (t *terminal) stampedf(format string, args ...any) {
 	t.printf("%s: "+format, append([]any{now()}, args...)...)
 }
 

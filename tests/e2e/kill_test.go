@@ -95,7 +95,7 @@ func hostOf(t *testing.T, dir string) string {
 
 type childProcess struct {
 	cmd  *exec.Cmd
-	done chan error
+	done chan struct{} // closed once it is dead
 }
 
 func startChild(t *testing.T, o childOptions) *childProcess {
@@ -104,15 +104,18 @@ func startChild(t *testing.T, o childOptions) *childProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this very test binary
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s", childVariable, raw))
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c := &childProcess{cmd: cmd, done: make(chan error, 1)}
-	go func() { c.done <- cmd.Wait() }()
+	c := &childProcess{cmd: cmd, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended is in the process's state
+		close(c.done)
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		select {
@@ -129,8 +132,7 @@ func (c *childProcess) killed(t *testing.T) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	select {
-	case err := <-c.done:
-		c.done <- err
+	case <-c.done:
 		st, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 		return ok && st.Signaled() && st.Signal() == syscall.SIGKILL
 	case <-ctx.Done():

@@ -174,8 +174,8 @@ func (b *Backend) Inspect(ctx context.Context, id string) (w backend.Workload, e
 func (b *Backend) Stop(ctx context.Context, id string, grace time.Duration) error {
 	stubborn := false
 	err := b.do(ctx, OpStop, func() error {
-		it, err := b.get(id)
-		if err != nil || it.w.Phase == backend.Exited {
+		it := b.items[id]
+		if it == nil || it.w.Phase == backend.Exited {
 			return nil
 		}
 		if stubborn = b.stubborn[it.w.RunnerID]; !stubborn {
@@ -195,7 +195,7 @@ func (b *Backend) Stop(ctx context.Context, id string, grace time.Duration) erro
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if it, err := b.get(id); err == nil && it.w.Phase != backend.Exited {
+	if it := b.items[id]; it != nil && it.w.Phase != backend.Exited {
 		b.exit(it, exitKill, false)
 	}
 	return nil
@@ -204,8 +204,8 @@ func (b *Backend) Stop(ctx context.Context, id string, grace time.Duration) erro
 // Remove implements backend.Backend.
 func (b *Backend) Remove(ctx context.Context, id string) error {
 	return b.do(ctx, OpRemove, func() error {
-		it, err := b.get(id)
-		if err != nil {
+		it := b.items[id]
+		if it == nil {
 			return nil
 		}
 		b.drop(it)

@@ -30,12 +30,12 @@ var ErrUnseen = errors.New("the process behind the socket cannot be seen")
 // Of asks the kernel which process listens on the unix socket at path.
 func Of(ctx context.Context, path string) (Process, error) {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+	conn, err := d.DialUnix(ctx, "unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return Process{}, fmt.Errorf("cannot reach %s: %w", path, err)
 	}
 	defer func() { _ = conn.Close() }()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return Process{}, fmt.Errorf("cannot look at %s: %w", path, err)
 	}

@@ -15,8 +15,8 @@ import (
 // settleTimeout is how long the fleet gets to put everything away after the last job.
 const settleTimeout = 30 * time.Second
 
-// times are what was measured of one job, each at its source: GitHub's own clock, the task's row, the container's first line.
-type times struct{ queued, task, container, registered, running time.Time }
+// times are what GitHub's own clock does not say of one job: when its task's row was written, and its container's first line.
+type times struct{ task, container time.Time }
 
 // Progress is told of every step of every job, and of every plain run.
 type Progress interface {
@@ -31,7 +31,6 @@ func RunJobs(ctx context.Context, f *Fleet, n int, p Progress) (Report, error) {
 	w := newWatcher(f, p)
 	defer w.close()
 	var wg sync.WaitGroup
-	ids := make([]int64, 0, n)
 	results := make([]simgithub.Job, n)
 	var plain []time.Duration
 	for i := range n {
@@ -39,7 +38,6 @@ func RunJobs(ctx context.Context, f *Fleet, n int, p Progress) (Report, error) {
 		id := f.GitHub.QueueJob(simgithub.JobSpec{
 			Repository: Repository, Name: name, Workflow: "ci", Labels: []string{"self-hosted", PoolLabel}, Steps: steps(i),
 		})
-		ids = append(ids, id)
 		p.Job(i, name, "queued", "")
 		wg.Go(func() { results[i] = follow(ctx, f, id, i, name, p) })
 		if err := w.firstLine(ctx, id); err != nil {

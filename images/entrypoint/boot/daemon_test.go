@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,7 +23,7 @@ func TestParseEndpoint(t *testing.T) {
 		"unix:///run/podman/podman.sock": "unix:///run/podman/podman.sock",
 		"tcp://127.0.0.1:2375":           "tcp://127.0.0.1:2375",
 		"tcp://[::1]:2375/":              "tcp://[::1]:2375",
-		" tcp://daemon:2375\n":           "tcp://daemon:2375",
+		" tcp://daemon:2375\n":           "tcp://daemon:2375", //nolint:gocritic // the space is what is tried
 		"unix://relative":                "",
 		"tcp://daemon":                   "",
 		"tcp://:2375":                    "",
@@ -151,7 +152,7 @@ func TestAwaitGivesUpWhenTheWaitIsOver(t *testing.T) {
 func TestAwaitWaitsForALateDaemon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		refused := make([]func(net.Conn), 100)
+		refused := slices.Repeat([]func(net.Conn){nil}, 100)
 		dial, _ := script(append(refused, answer)...)
 		begin := time.Now()
 		if err := await(context.Background(), 2*time.Minute, dial); err != nil {

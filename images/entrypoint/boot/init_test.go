@@ -30,15 +30,14 @@ func start(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 }
 
 // awaitLine reads until a line that holds text.
-func awaitLine(t *testing.T, lines *bufio.Scanner, text string) string {
+func awaitLine(t *testing.T, lines *bufio.Scanner, text string) {
 	t.Helper()
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), text) {
-			return lines.Text()
+			return
 		}
 	}
 	t.Fatalf("the output ended without %q (%v)", text, lines.Err())
-	return ""
 }
 
 func TestStopSignalsReachTheRunner(t *testing.T) {

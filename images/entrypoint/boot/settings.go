@@ -85,7 +85,7 @@ func ReadSettings(env []string) (Settings, error) {
 		}
 		s.Registration = reg
 	}
-	if err := s.readDaemon(get); err != nil {
+	if err := readDaemon(&s, get); err != nil {
 		return Settings{}, err
 	}
 	return s, nil
@@ -107,7 +107,7 @@ func readRegistration(get func(string) string) (Registration, error) {
 	return reg, nil
 }
 
-func (s *Settings) readDaemon(get func(string) string) error {
+func readDaemon(s *Settings, get func(string) string) error {
 	switch kind := strings.ToLower(strings.TrimSpace(get(EnvDaemon))); kind {
 	case "", "none":
 		return nil
