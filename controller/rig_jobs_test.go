@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,9 +67,29 @@ func (r *rig) until(what string, ok func() bool) {
 		case <-changed:
 		case <-tick.C:
 		case <-deadline.C:
-			r.t.Fatalf("this did not happen in %s: %s\nrunners: %+v\nat GitHub: %+v", patience, what, r.runners(), r.gh.Runners())
+			r.t.Fatalf("this did not happen in %s: %s\n%s", patience, what, r.state())
 		}
 	}
+}
+
+// state is what a failing test says of the fleet.
+func (r *rig) state() string {
+	var b strings.Builder
+	for _, x := range r.runners() {
+		fmt.Fprintf(&b, "runner %s pool %s %s job=%s demand=%s github=%d deregistered=%t cleaned=%t: %s\n", x.Name, x.PoolID, x.State, x.JobID, x.DemandJobID, x.GitHubID, x.Deregistered, x.Cleaned, x.Message)
+	}
+	for _, x := range r.gh.Runners() {
+		fmt.Fprintf(&b, "registration %d %s online=%t busy=%t\n", x.ID, x.Name, x.Online, x.Busy)
+	}
+	for _, x := range r.gh.Jobs() {
+		fmt.Fprintf(&b, "job %d %v at GitHub %s %s on %s\n", x.ID, x.Labels, x.Status, x.Conclusion, x.RunnerName)
+	}
+	jobs, err := r.st.Jobs(r.t.Context(), store.JobFilter{})
+	for _, x := range jobs {
+		fmt.Fprintf(&b, "job %d %s here %s on %s\n", x.GitHubID, x.ID, x.State, x.RunnerName)
+	}
+	fmt.Fprintln(&b, err)
+	return b.String()
 }
 
 // runners are all rows, ended ones too.
