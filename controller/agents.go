@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +92,7 @@ func (a agents) Heartbeat(ctx context.Context, cred protocol.Credential, hb prot
 		return protocol.HeartbeatResponse{}, err
 	}
 	quiet := a.c.now().Sub(before.LastHeartbeatAt) > a.c.set.Scheduler.HeartbeatTimeout
-	if quiet || h.Capacity != before.Capacity || len(h.Backends) != len(before.Backends) {
+	if quiet || h.Capacity != before.Capacity || !slices.Equal(h.Backends, before.Backends) || !maps.Equal(h.Labels, before.Labels) {
 		a.c.bus.Publish(events.HostChanged, h.ID)
 		a.c.reconcile.Set()
 		a.c.cleanup.Set() // what is left on a host that was away can be removed now
@@ -120,11 +122,15 @@ func (a agents) Result(ctx context.Context, cred protocol.Credential, res protoc
 	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("%w: task %s is not this host's in attempt %d", protocol.ErrConflict, res.TaskID, res.Attempt)
 	}
-	if err != nil || !changed {
+	if err != nil {
 		return err
 	}
-	a.c.bus.Publish(events.TaskWritten, t.ID)
-	err = a.c.finished(ctx, t, res)
+	if changed {
+		a.c.bus.Publish(events.TaskWritten, t.ID)
+	}
+	// The answer is on disk: what follows from it is done even if the agent has hung up. A repeated answer does it again, since
+	// an agent repeats what was not acknowledged, and that may be because it was not done.
+	err = a.c.finished(context.WithoutCancel(ctx), t, res)
 	if errors.Is(err, store.ErrTransition) || errors.Is(err, store.ErrNotFound) {
 		return nil // the row has moved on
 	}
@@ -134,7 +140,7 @@ func (a agents) Result(ctx context.Context, cred protocol.Credential, res protoc
 func (c *Controller) finished(ctx context.Context, t store.Task, res protocol.TaskResult) error {
 	switch protocol.TaskKind(t.Kind) {
 	case protocol.TaskCreate:
-		return c.created(ctx, t, res)
+		return c.created(ctx, t, res.OK, res.Error, store.Change{WorkloadID: res.WorkloadID, StartedAt: res.StartedAt})
 	case protocol.TaskRemove:
 		if res.OK {
 			return c.workloadGone(ctx, t.RunnerID)
@@ -150,9 +156,10 @@ func (c *Controller) finished(ctx context.Context, t store.Task, res protocol.Ta
 	return nil
 }
 
-func (c *Controller) created(ctx context.Context, t store.Task, res protocol.TaskResult) error {
-	if res.OK {
-		return c.createdOK(ctx, t, store.Change{WorkloadID: res.WorkloadID, StartedAt: res.StartedAt})
+// created takes in the answer to a create. Doing so twice is doing it once.
+func (c *Controller) created(ctx context.Context, t store.Task, ok bool, why string, ch store.Change) error {
+	if ok {
+		return c.createdOK(ctx, t, ch)
 	}
 	r, err := c.store.Runner(ctx, t.RunnerID)
 	if err != nil {
@@ -161,7 +168,7 @@ func (c *Controller) created(ctx context.Context, t store.Task, res protocol.Tas
 	if r.State == store.RunnerDraining {
 		return c.workloadGone(ctx, r.ID)
 	}
-	if err := c.failRunner(ctx, r.ID, res.Error); err != nil {
+	if err := c.failRunner(ctx, r.ID, why); err != nil {
 		return err
 	}
 	return c.workloadGone(ctx, r.ID) // a failed create leaves nothing behind
@@ -271,6 +278,11 @@ func (c *Controller) ended(ctx context.Context, r store.Runner, rep protocol.Run
 	to := store.RunnerState(rep.State)
 	if r.State == store.RunnerDraining {
 		to = store.RunnerRemoved // it was told to end, however it did
+	}
+	if to == store.RunnerRemoved {
+		if err := c.noteExit(ctx, r); err != nil {
+			return err
+		}
 	}
 	r, changed, err := c.transition(ctx, r.ID, to, ch)
 	if err != nil {

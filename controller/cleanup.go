@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
-	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -23,10 +22,12 @@ func (c *Controller) cleanupLoop(ctx context.Context) {
 			return
 		}
 		for _, r := range rows {
-			c.spawn(ctx, &c.cleaning, r.ID, func(ctx context.Context) {
-				if err := c.cleanRunner(ctx, r); err != nil && ctx.Err() == nil {
+			c.spawn(ctx, c.cleaning, r.InstallationID, r.ID, func(ctx context.Context) error {
+				err := c.cleanRunner(ctx, r)
+				if err != nil && !errors.Is(err, errHeld) && ctx.Err() == nil {
 					c.log.Warn("cannot clean up after a runner yet", "runner", r.ID, "err", err)
 				}
+				return err
 			})
 		}
 	})
@@ -63,46 +64,11 @@ func (c *Controller) cleanRegistration(ctx context.Context, r store.Runner) erro
 	case r.Ephemeral && !r.BusyAt.IsZero() && r.ExitCode != nil && *r.ExitCode == 0:
 		// It ran its one job to the end: GitHub has deleted the registration itself.
 	default:
-		if err := c.deleteRegistration(ctx, r); err != nil {
-			return err
+		if _, err := c.deregister(ctx, r); err != nil {
+			return fmt.Errorf("the registration of runner %s stays for now: %w", r.Name, err)
 		}
 	}
 	return c.store.SetRunnerDeregistered(ctx, r.ID)
-}
-
-func (c *Controller) deleteRegistration(ctx context.Context, r store.Runner) error {
-	if r.GitHubID == 0 {
-		id, err := c.findRegistration(ctx, r)
-		if errors.Is(err, github.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		r.GitHubID = id
-	}
-	_, err := c.deregister(ctx, r)
-	if errors.Is(err, errHeld) || errors.Is(err, github.ErrRunnerBusy) {
-		return fmt.Errorf("the registration of runner %s stays for now: %w", r.Name, err)
-	}
-	return err
-}
-
-// findRegistration looks a runner up by its name: one that registered with a token told nobody its number.
-func (c *Controller) findRegistration(ctx context.Context, r store.Runner) (int64, error) {
-	api, in, err := c.github(ctx, r.InstallationID)
-	if err != nil {
-		return 0, err
-	}
-	p, err := c.store.Pool(ctx, r.PoolID)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return 0, err
-	}
-	reg, err := api.FindRunner(ctx, scope(in, p.Repository), r.Name)
-	if err != nil {
-		return 0, c.githubErr(ctx, in, err)
-	}
-	return reg.ID, nil
 }
 
 // taskRequeued counts a task that is offered again.

@@ -104,10 +104,13 @@ type Controller struct {
 	cleanup   events.Wake
 	poll      events.Wake
 
-	minting  inflight // runners whose registration is being minted
-	retiring inflight // runners that are being withdrawn or retired
-	cleaning inflight // ended runners whose registration is being deleted
-	polling  inflight // installations that are being polled
+	minting  *crew // runners whose registration is being minted
+	retiring *crew // runners that are being withdrawn or retired
+	cleaning *crew // ended runners whose registration and workload are being deleted
+	polling  *crew // installations that are being polled
+	reaping  *crew // installations whose registrations are being compared with rows
+	asking   *crew // jobs in doubt (see exits.go)
+	exits    *exits
 	work     sync.WaitGroup
 }
 
@@ -129,6 +132,9 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
 		queue:     tasks.New(o.Store, o.Now, o.Logger),
 		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(),
+		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
+		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
+		asking: newCrew(o.Now, 1), exits: newExits(o.Settings.Scheduler),
 	}, nil
 }
 
@@ -155,9 +161,12 @@ func (c *Controller) Events() *events.Bus { return c.bus }
 
 // Run runs every loop until ctx ends, then waits for the work in flight. Runners are left running.
 func (c *Controller) Run(ctx context.Context) error {
+	if err := c.recover(ctx); err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, l := range []func(context.Context){
-		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.leaseLoop,
+		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.leaseLoop, c.exitsLoop,
 		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
 	} {
 		g.Go(func() error { l(ctx); return nil })
@@ -184,41 +193,4 @@ func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f 
 		}
 		f(ctx)
 	}
-}
-
-// inflight is a set of IDs that somebody is working on.
-type inflight struct {
-	mu  sync.Mutex
-	ids map[string]struct{}
-}
-
-// begin says whether the caller is the one to work on id.
-func (f *inflight) begin(id string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.ids == nil {
-		f.ids = map[string]struct{}{}
-	}
-	if _, busy := f.ids[id]; busy {
-		return false
-	}
-	f.ids[id] = struct{}{}
-	return true
-}
-
-func (f *inflight) end(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.ids, id)
-}
-
-// spawn runs f in the background once per id at a time.
-func (c *Controller) spawn(ctx context.Context, set *inflight, id string, f func(context.Context)) {
-	if !set.begin(id) {
-		return
-	}
-	c.work.Go(func() {
-		defer set.end(id)
-		f(ctx)
-	})
 }

@@ -40,7 +40,10 @@ func (c *Controller) pollLoop(ctx context.Context) {
 				polls[in.ID] = st
 			}
 			// Each installation on its own: one that GitHub answers slowly never delays another.
-			c.spawn(ctx, &c.polling, in.ID, func(ctx context.Context) { c.pollInstallation(ctx, in, st) })
+			c.spawn(ctx, c.polling, in.ID, in.ID, func(ctx context.Context) error {
+				c.pollInstallation(ctx, in, st)
+				return nil
+			})
 		}
 	})
 }

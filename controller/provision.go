@@ -33,7 +33,10 @@ func (c *Controller) provisionLoop(ctx context.Context) {
 			return
 		}
 		for _, r := range rows {
-			c.spawn(ctx, &c.minting, r.ID, func(ctx context.Context) { c.mint(ctx, r) })
+			c.spawn(ctx, c.minting, r.InstallationID, r.ID, func(ctx context.Context) error {
+				c.mint(ctx, r)
+				return nil
+			})
 		}
 	})
 }
@@ -44,7 +47,7 @@ func (c *Controller) mint(ctx context.Context, r store.Runner) {
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		tries++
 		err := c.mintOnce(ctx, r)
-		if err != nil && !errors.Is(err, github.ErrUnknown) {
+		if err != nil && !transient(err) {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
@@ -52,9 +55,10 @@ func (c *Controller) mint(ctx context.Context, r store.Runner) {
 	switch {
 	case err == nil, ctx.Err() != nil:
 	case errors.Is(err, errHeld):
-		// The row waits: the pass after the hold finds it again.
-		if err := c.store.SetRunnerMessage(ctx, r.ID, err.Error()); err != nil {
-			c.log.Error("cannot write a runner's message", "runner", r.ID, "err", err)
+		// A row that waits for GitHub would hold a host's slot that another installation's jobs could have, and run into
+		// the provision timeout. It has nothing yet that would be lost: the pass after the hold makes another.
+		if _, _, err := c.transition(ctx, r.ID, store.RunnerRemoved, store.Change{Message: err.Error()}); err != nil && !errors.Is(err, store.ErrTransition) {
+			c.log.Error("cannot withdraw a runner", "runner", r.ID, "err", err)
 		}
 	default:
 		why := fmt.Sprintf("GitHub gave no registration after %d tries: %v", tries, err)
@@ -62,6 +66,12 @@ func (c *Controller) mint(ctx context.Context, r store.Runner) {
 			c.log.Error("cannot fail a runner", "runner", r.ID, "err", err)
 		}
 	}
+}
+
+// transient says whether a call failed in a way that the next one may not: its answer was lost, or there was none.
+func transient(err error) bool {
+	var call *github.CallError
+	return errors.Is(err, github.ErrUnknown) || errors.As(err, &call) && len(call.Unwrap()) == 0 && (call.Status == 0 || call.Status >= 500)
 }
 
 // mintOnce asks GitHub for a registration under the name chosen in advance. When that name is registered

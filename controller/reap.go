@@ -28,17 +28,28 @@ func (c *Controller) reapLoop(ctx context.Context) {
 	every(ctx, ReapInterval, nil, c.reap)
 }
 
+// reap compares every installation on its own: one that GitHub answers slowly delays no other.
 func (c *Controller) reap(ctx context.Context) {
 	ins, err := c.store.Installations(ctx)
 	if err != nil {
-		c.log.Error("cannot read installations for the registration reap", "err", err)
+		if ctx.Err() == nil {
+			c.log.Error("cannot read installations for the registration reap", "err", err)
+		}
 		return
 	}
 	for _, in := range ins {
-		if err := c.reapInstallation(ctx, in); err != nil && ctx.Err() == nil {
+		c.spawnReap(ctx, in)
+	}
+}
+
+func (c *Controller) spawnReap(ctx context.Context, in store.Installation) {
+	c.spawn(ctx, c.reaping, in.ID, in.ID, func(ctx context.Context) error {
+		err := c.reapInstallation(ctx, in)
+		if err != nil && !errors.Is(err, errHeld) && ctx.Err() == nil {
 			c.log.Warn("the registration reap of an installation stopped", "installation", in.Name, "err", err)
 		}
-	}
+		return err
+	})
 }
 
 // reapInstallation deletes registrations of this fleet that no live runner explains and that are not busy, and takes
@@ -122,24 +133,39 @@ func (c *Controller) noteRegistrations(ctx context.Context, in store.Installatio
 	for _, reg := range regs {
 		byName[reg.Name] = reg
 	}
+	pools, err := c.store.Pools(ctx)
+	if err != nil {
+		return err
+	}
+	here := map[string]bool{} // pools that register in this scope
+	for _, p := range pools {
+		here[p.ID] = scope(in, p.Repository) == sc
+	}
 	for _, r := range rows {
-		p, err := c.store.Pool(ctx, r.PoolID)
-		if err != nil || scope(in, p.Repository) != sc || r.State != store.RunnerIdle {
+		if !here[r.PoolID] {
 			continue
 		}
 		reg, listed := byName[r.Name]
-		switch {
-		case listed && reg.Busy:
-			_, _, err = c.transition(ctx, r.ID, store.RunnerBusy, store.Change{Message: "GitHub says that it runs a job"})
-		case !listed && asked.Sub(r.RegisteredAt) > goneGrace:
-			c.log.Info("retiring a runner whose registration GitHub has deleted", "runner", r.ID)
-			if err = c.store.SetRunnerDeregistered(ctx, r.ID); err == nil {
-				c.spawn(ctx, &c.retiring, r.ID, func(ctx context.Context) { c.retire(ctx, r.ID, "GitHub deleted its registration") })
-			}
-		}
-		if err != nil && !errors.Is(err, store.ErrTransition) {
+		if err := c.noteRegistration(ctx, r, reg, listed, asked); err != nil && !errors.Is(err, store.ErrTransition) {
 			return err
 		}
 	}
 	return nil
+}
+
+func (c *Controller) noteRegistration(ctx context.Context, r store.Runner, reg github.Registration, listed bool, asked time.Time) (err error) {
+	settled := asked.Sub(r.StateAt) > goneGrace // the list lags behind
+	switch {
+	case r.State == store.RunnerIdle && listed && reg.Busy:
+		_, _, err = c.transition(ctx, r.ID, store.RunnerBusy, store.Change{Message: "GitHub says that it runs a job"})
+	case r.State == store.RunnerIdle && !listed && settled:
+		c.log.Info("retiring a runner whose registration GitHub has deleted", "runner", r.ID)
+		if err = c.store.SetRunnerDeregistered(ctx, r.ID); err == nil {
+			c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error { return c.retire(ctx, r.ID, "GitHub deleted its registration") })
+		}
+	case r.State == store.RunnerBusy && r.JobID == "" && listed && !reg.Busy && settled:
+		// It was busy by GitHub's word alone, with a job that was taken back before it began.
+		_, _, err = c.transition(ctx, r.ID, store.RunnerIdle, store.Change{Message: "GitHub says that it waits for a job"})
+	}
+	return err
 }

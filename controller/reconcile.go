@@ -75,6 +75,10 @@ func (c *Controller) nextLook(snap scheduler.Snapshot, plan scheduler.Plan) time
 
 // apply carries a plan out. What fails is logged and planned again by the next pass.
 func (c *Controller) apply(ctx context.Context, snap scheduler.Snapshot, plan scheduler.Plan) error {
+	installation := map[string]string{} // by pool
+	for _, p := range snap.Pools {
+		installation[p.ID] = p.Installation
+	}
 	var creates []scheduler.Action
 	var errs []error
 	for _, a := range plan.Actions {
@@ -85,7 +89,7 @@ func (c *Controller) apply(ctx context.Context, snap scheduler.Snapshot, plan sc
 		case scheduler.Fail:
 			err = c.failRunner(ctx, a.RunnerID, a.Reason)
 		case scheduler.Retire, scheduler.Withdraw:
-			c.spawn(ctx, &c.retiring, a.RunnerID, func(ctx context.Context) { c.retire(ctx, a.RunnerID, a.Reason) })
+			c.spawn(ctx, c.retiring, installation[a.PoolID], a.RunnerID, func(ctx context.Context) error { return c.retire(ctx, a.RunnerID, a.Reason) })
 		case scheduler.Create:
 			creates = append(creates, a)
 		}
@@ -126,13 +130,13 @@ func (c *Controller) create(ctx context.Context, actions []scheduler.Action) err
 			Ephemeral: p.Ephemeral, CPUs: p.CPUs, MemoryMB: p.MemoryMB,
 		})
 		c.log.Info("creating a runner", "runner", id, "pool", p.Name, "host", a.HostID, "job", a.JobID, "reason", a.Reason)
-		c.metrics.Inc(metrics.RunnersCreated, p.Name)
 	}
 	if err := c.store.CreateRunners(ctx, rows); err != nil {
 		return fmt.Errorf("cannot write %d new runners: %w", len(rows), err)
 	}
 	c.provision.Set()
 	for _, r := range rows {
+		c.metrics.Inc(metrics.RunnersCreated, byID[r.PoolID].Name)
 		c.bus.Publish(events.RunnerChanged, r.ID)
 	}
 	return nil
@@ -175,6 +179,9 @@ func (c *Controller) runnerMoved(ctx context.Context, r store.Runner) {
 	c.bus.Publish(events.RunnerChanged, r.ID)
 	c.reconcile.Set()
 	c.observeStages(ctx, r)
+	if r.State == store.RunnerBusy {
+		c.poolWorks(ctx, r.PoolID)
+	}
 	if r.State == store.RunnerRemoved || r.State == store.RunnerFailed {
 		c.metrics.Inc(metrics.RunnersEnded, c.poolName(ctx, r.PoolID), string(r.State))
 		c.cleanup.Set()

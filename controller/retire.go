@@ -11,10 +11,12 @@ import (
 
 // retire takes a runner out of service that is idle or not yet started. Its registration goes first: GitHub refuses to delete
 // one that has just been given a job, and so no job is ever killed by a drain.
-func (c *Controller) retire(ctx context.Context, id, reason string) {
-	if err := c.tryRetire(ctx, id, reason); err != nil && ctx.Err() == nil {
-		c.log.Warn("cannot retire a runner yet; the next pass tries again", "runner", id, "reason", reason, "err", err)
+func (c *Controller) retire(ctx context.Context, id, reason string) error {
+	err := c.tryRetire(ctx, id, reason)
+	if err != nil && !errors.Is(err, errHeld) && ctx.Err() == nil {
+		c.log.Warn("cannot retire a runner yet; it is tried again", "runner", id, "reason", reason, "err", err)
 	}
+	return err
 }
 
 func (c *Controller) tryRetire(ctx context.Context, id, reason string) error {
@@ -27,14 +29,19 @@ func (c *Controller) tryRetire(ctx context.Context, id, reason string) error {
 	default:
 		return nil
 	}
+	if r.State == store.RunnerProvisioning && r.GitHubID == 0 {
+		// Perhaps it is being minted right now: a row that is draining gets no create task, and so a registration that comes
+		// after this is deleted by the one who minted it. One that came just before is seen here.
+		if r, _, err = c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: reason}); err != nil {
+			return ignoreTransition(err)
+		}
+		if r.GitHubID == 0 {
+			return c.removeWorkload(ctx, r)
+		}
+	}
 	gone, err := c.deregister(ctx, r)
 	if errors.Is(err, github.ErrRunnerBusy) {
-		c.log.Info("keeping a runner that was given a job in the moment of its retirement", "runner", r.ID)
-		_, _, err = c.transition(ctx, r.ID, store.RunnerBusy, store.Change{Message: "GitHub gave it a job while it was being retired"})
-		if errors.Is(err, store.ErrTransition) {
-			return nil // still provisioning: its agent's report comes first
-		}
-		return err
+		return c.keepBusy(ctx, r)
 	}
 	if err != nil {
 		return err
@@ -44,10 +51,30 @@ func (c *Controller) tryRetire(ctx context.Context, id, reason string) error {
 			return err
 		}
 	}
-	if _, _, err := c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: reason}); err != nil {
-		return err
+	if r, _, err = c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: reason}); err != nil {
+		return ignoreTransition(err)
 	}
 	return c.removeWorkload(ctx, r)
+}
+
+// keepBusy records that GitHub gave a runner a job in the moment of its retirement. The row may still say that it is starting.
+func (c *Controller) keepBusy(ctx context.Context, r store.Runner) error {
+	c.log.Info("keeping a runner that was given a job in the moment of its retirement", "runner", r.ID)
+	if r.State == store.RunnerProvisioning {
+		if _, _, err := c.transition(ctx, r.ID, store.RunnerRegistering, store.Change{}); err != nil {
+			return ignoreTransition(err)
+		}
+	}
+	_, _, err := c.transition(ctx, r.ID, store.RunnerBusy, store.Change{Message: "GitHub gave it a job while it was being retired"})
+	return ignoreTransition(err)
+}
+
+// ignoreTransition drops the error of a move that the state machine does not allow: the row has moved on, which was logged.
+func ignoreTransition(err error) error {
+	if errors.Is(err, store.ErrTransition) {
+		return nil
+	}
+	return err
 }
 
 // removeWorkload sees to it that a runner's workload goes, or is never made. The row must have left provisioning, so
@@ -91,8 +118,8 @@ func (c *Controller) deregister(ctx context.Context, r store.Runner) (bool, erro
 	if r.Deregistered {
 		return true, nil
 	}
-	if r.GitHubID == 0 {
-		return false, nil
+	if r.GitHubID == 0 && r.Ephemeral {
+		return false, nil // never minted, as far as anybody knows
 	}
 	api, in, err := c.github(ctx, r.InstallationID)
 	if err != nil {
@@ -102,7 +129,19 @@ func (c *Controller) deregister(ctx context.Context, r store.Runner) (bool, erro
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
-	if err := api.DeleteRunner(ctx, scope(in, p.Repository), r.GitHubID); err != nil {
+	sc := scope(in, p.Repository)
+	if r.GitHubID == 0 {
+		// One that registered with a token told nobody its number.
+		reg, err := api.FindRunner(ctx, sc, r.Name)
+		if errors.Is(err, github.ErrNotFound) {
+			return r.State == store.RunnerFailed || r.State == store.RunnerRemoved, nil // a starting one may yet register
+		}
+		if err != nil {
+			return false, c.githubErr(ctx, in, err)
+		}
+		r.GitHubID = reg.ID
+	}
+	if err := api.DeleteRunner(ctx, sc, r.GitHubID); err != nil {
 		if errors.Is(err, github.ErrRunnerBusy) {
 			return false, err
 		}

@@ -36,12 +36,24 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		return fail("pools", err)
 	}
 	for _, p := range pools {
+		h := held[p.InstallationID]
+		if until := c.exits.heldUntil(p.ID, now); until.After(h.until) {
+			h = hold{"its runners end without taking a job", until}
+		}
 		s.Pools = append(s.Pools, scheduler.Pool{
 			ID: p.ID, Name: p.Name, Labels: p.Labels, Backend: p.Backend, OS: p.OS, Arch: p.Arch,
 			HostSelector: p.HostSelector, Repository: p.Repository, Installation: p.InstallationID,
-			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: held[p.InstallationID].why, HeldUntil: held[p.InstallationID].until,
+			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: h.why, HeldUntil: h.until,
 			IdleTimeout: p.IdleTimeout, ScaleUpDelay: p.ScaleUpDelay, MaxLifetime: p.MaxLifetime, RepoLimit: p.RepoLimit,
 		})
+	}
+	// Runners are read before jobs. A job whose runner was seen starting may so be seen running or over, which is put right
+	// below; the other way round, a job seen queued whose runner has meanwhile taken it would be given a second one.
+	runners, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{
+		store.RunnerProvisioning, store.RunnerRegistering, store.RunnerIdle, store.RunnerBusy, store.RunnerDraining, store.RunnerFailed,
+	}})
+	if err != nil {
+		return fail("runners", err)
 	}
 	jobs, err := c.store.Jobs(ctx, store.JobFilter{States: []store.JobState{store.JobQueued, store.JobInProgress}})
 	if err != nil {
@@ -54,32 +66,16 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		if j.State == store.JobInProgress {
 			executing[j.RunnerName] = true
 		}
+		if j.State == store.JobQueued && c.exits.doubtful(j.ID, now) {
+			continue // GitHub is being asked whether it still waits
+		}
 		s.Jobs = append(s.Jobs, scheduler.Job{
 			ID: j.ID, Installation: j.InstallationID, Repository: j.Repository, Labels: j.Labels,
 			State: string(j.State), QueuedAt: j.SeenAt,
 		})
 	}
-	runners, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{
-		store.RunnerProvisioning, store.RunnerRegistering, store.RunnerIdle, store.RunnerBusy, store.RunnerDraining, store.RunnerFailed,
-	}})
-	if err != nil {
-		return fail("runners", err)
-	}
 	for _, r := range runners {
-		of := r.JobID
-		if of == "" {
-			of = r.DemandJobID
-		}
-		state := r.State
-		if executing[r.Name] && (state == store.RunnerRegistering || state == store.RunnerIdle) {
-			// The job's row was read in the moment before it was linked to this one: without this, the runner would look
-			// like one that nothing needs any more.
-			state = store.RunnerBusy
-		}
-		s.Runners = append(s.Runners, scheduler.Runner{
-			ID: r.ID, PoolID: r.PoolID, HostID: r.HostID, State: string(state), Repository: repo[of],
-			DemandJobID: r.DemandJobID, CreatedAt: r.CreatedAt, StateAt: r.StateAt, FinishedAt: r.FinishedAt,
-		})
+		s.Runners = append(s.Runners, schedulerRunner(r, repo, executing[r.Name]))
 	}
 	hosts, err := c.store.Hosts(ctx)
 	if err != nil {
@@ -89,6 +85,24 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		s.Hosts = append(s.Hosts, schedulerHost(h))
 	}
 	return s, nil
+}
+
+// schedulerRunner says what a runner is to the decision. executing means that a job names it as its runner.
+func schedulerRunner(r store.Runner, repo map[string]string, executing bool) scheduler.Runner {
+	of := r.JobID
+	if of == "" {
+		of = r.DemandJobID
+	}
+	state := r.State
+	// One that has a job takes no other: whether its row says so yet (the link follows the job's own state), or will never
+	// (only the delivery that ended the job arrived).
+	if taken := executing || r.Ephemeral && r.JobID != ""; taken && (state == store.RunnerRegistering || state == store.RunnerIdle) {
+		state = store.RunnerBusy
+	}
+	return scheduler.Runner{
+		ID: r.ID, PoolID: r.PoolID, HostID: r.HostID, State: string(state), Repository: repo[of],
+		DemandJobID: r.DemandJobID, CreatedAt: r.CreatedAt, StateAt: r.StateAt, FinishedAt: r.FinishedAt,
+	}
 }
 
 func schedulerHost(h store.Host) scheduler.Host {

@@ -96,12 +96,10 @@ func (c *Controller) applyDelivery(ctx context.Context, d github.Delivery, ev gi
 	case update == nil:
 		return http.StatusAccepted, outcomeIgnored, row.Outcome
 	}
-	if err := c.jobMoved(ctx, ch); err != nil {
-		// It is on disk; the poller and the check of silent jobs finish what could not be done now.
+	// It is on disk, and will not be sent again: what follows from it is done even if the sender has hung up.
+	if err := c.jobMoved(context.WithoutCancel(ctx), ch); err != nil {
+		// The poller and the check of silent jobs finish what could not be done now.
 		c.log.Error("cannot act on a webhook delivery", "delivery", d.ID, "err", err)
-		if errors.Is(err, context.Canceled) {
-			c.reconcile.Set()
-		}
 	}
 	return http.StatusAccepted, outcomeApplied, ""
 }
