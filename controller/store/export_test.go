@@ -4,9 +4,6 @@ import "context"
 
 // What tests need to see of the inside.
 
-// Commits returns how many transactions were committed.
-func (s *Store) Commits() int64 { return s.writer.commits.Load() }
-
 // Queued returns how many writes wait for the next group.
 func (s *Store) Queued() int {
 	s.writer.mu.Lock()

@@ -128,6 +128,10 @@ func (s *Store) Close() error {
 // now is the time, as it can be stored.
 func (s *Store) now() time.Time { return stamp(s.clock()) }
 
+// Commits is how many transactions have been committed since Open. Writes that come together share one, so it says how well the
+// disk's waits are shared.
+func (s *Store) Commits() int64 { return s.writer.commits.Load() }
+
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := exists(ctx, s.readers, "SELECT key FROM settings LIMIT 1")
