@@ -55,3 +55,10 @@ func (s *Store) Changes(ctx context.Context) int64 {
 	}
 	return n
 }
+
+// KeptStatements returns how many prepared statements the readers keep.
+func (s *Store) KeptStatements() int {
+	s.readers.mu.RLock()
+	defer s.readers.mu.RUnlock()
+	return len(s.readers.stmts)
+}
