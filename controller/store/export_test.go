@@ -4,9 +4,6 @@ import "context"
 
 // What tests need to see of the inside.
 
-// Commits returns how many transactions were committed.
-func (s *Store) Commits() int64 { return s.writer.commits.Load() }
-
 // Queued returns how many writes wait for the next group.
 func (s *Store) Queued() int {
 	s.writer.mu.Lock()
@@ -57,4 +54,11 @@ func (s *Store) Changes(ctx context.Context) int64 {
 		panic(err)
 	}
 	return n
+}
+
+// KeptStatements returns how many prepared statements the readers keep.
+func (s *Store) KeptStatements() int {
+	s.readers.mu.RLock()
+	defer s.readers.mu.RUnlock()
+	return len(s.readers.stmts)
 }

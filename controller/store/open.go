@@ -35,7 +35,7 @@ type Store struct {
 	log     *slog.Logger
 	writeDB *sql.DB
 	writer  *writer
-	readers *sql.DB
+	readers *reader
 
 	rekeyBatch int                   // values per transaction of Rekey
 	rekeyHook  func(batch int) error // for tests: called after each batch
@@ -91,12 +91,14 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	s.writer = &writer{conn: conn, stmts: make(map[string]*sql.Stmt)}
-	if s.readers, err = sql.Open("sqlite", dsn(abs, "query_only(1)")+"&mode=ro"); err != nil {
+	db, err := sql.Open("sqlite", dsn(abs, "query_only(1)")+"&mode=ro")
+	if err != nil {
 		return err
 	}
 	n := max(4, runtime.NumCPU())
-	s.readers.SetMaxOpenConns(n)
-	s.readers.SetMaxIdleConns(n)
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	s.readers = &reader{db: db, stmts: map[string]*sql.Stmt{}}
 	return s.checkKeys(ctx)
 }
 
@@ -111,7 +113,7 @@ func dsn(abs string, pragmas ...string) string {
 func (s *Store) Close() error {
 	var errs []error
 	if s.readers != nil {
-		errs = append(errs, s.readers.Close())
+		errs = append(errs, s.readers.close())
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
@@ -127,6 +129,10 @@ func (s *Store) Close() error {
 
 // now is the time, as it can be stored.
 func (s *Store) now() time.Time { return stamp(s.clock()) }
+
+// Commits is how many transactions have been committed since Open. Writes that come together share one, so it says how well the
+// disk's waits are shared.
+func (s *Store) Commits() int64 { return s.writer.commits.Load() }
 
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {

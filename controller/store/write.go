@@ -27,7 +27,7 @@ type writer struct {
 	leading bool // someone leads, or has been told to
 	closed  bool
 
-	commits atomic.Int64 // transactions committed, for tests
+	commits atomic.Int64 // transactions committed
 }
 
 // write is one caller's part of a group.
