@@ -10,6 +10,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/docker"
 	"github.com/zoomies-fleet/zoomies/agent/backend/podman"
+	"github.com/zoomies-fleet/zoomies/agent/backend/process"
 )
 
 // bindBackends makes the backends that the settings name, for the host of that ID: agents which share an engine see only
@@ -63,6 +64,11 @@ func backendMaker(ctx context.Context, name, podmanSocket, dataDir string, log *
 		}
 		return func(hostID string) (backend.Backend, error) {
 			return docker.New(docker.Options{Socket: socket, HostID: hostID, Logger: log})
+		}, nil
+	case "process":
+		dir := filepath.Join(dataDir, "runners")
+		return func(hostID string) (backend.Backend, error) {
+			return process.New(process.Options{Dir: dir, HostID: hostID, Logger: log})
 		}, nil
 	}
 	return nil, errors.New("there is no backend of that name; use podman, docker or process")
