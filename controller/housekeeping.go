@@ -18,6 +18,7 @@ func (c *Controller) housekeepingLoop(ctx context.Context) {
 			"judge the hosts' silence":               c.checkHosts,
 			"end drains that took too long":          c.endDrains,
 			"remove runners that outlived their job": c.removeOutlived,
+			"judge the pools' images":                c.checkImages,
 			"prune old rows":                         c.prune,
 		} {
 			if err := f(ctx); err != nil && ctx.Err() == nil {

@@ -19,6 +19,8 @@ const (
 	ProblemLeaseLost     = "controller.lease_lost"
 	ProblemRunnerVersion = "runners.version_deprecated"
 	ProblemPollOnly      = "github.polling_only"
+	ProblemClientMissing = "pool.docker_client_missing"
+	ProblemRunnerAging   = "runners.image_aging"
 )
 
 // problems holds what stands now, by code and subject.

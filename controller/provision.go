@@ -161,7 +161,7 @@ func (c *Controller) createTask(r store.Runner, p store.Pool) protocol.CreateRun
 	t := protocol.CreateRunner{
 		Name: r.Name, PoolID: p.ID, Pool: p.Name, Backend: p.Backend, Image: r.Image, PullPolicy: p.PullPolicy, Env: env,
 		CPUs: r.CPUs, MemoryMB: r.MemoryMB, PidsLimit: p.PidsLimit, Network: p.Network, ReadOnly: p.ReadOnly,
-		Daemon: p.Daemon, DaemonImage: p.DaemonImage, Timeout: protocol.SecondsOf(c.set.CreateTimeout),
+		Daemon: p.Daemon, DaemonImage: daemonImage(p), Timeout: protocol.SecondsOf(c.set.CreateTimeout),
 	}
 	if p.Daemon != "" {
 		t.DaemonWait = protocol.SecondsOf(c.set.DaemonWait)

@@ -124,9 +124,10 @@ func (c *Controller) create(ctx context.Context, actions []scheduler.Action) err
 			continue // deleted since the snapshot
 		}
 		id := store.NewID("run_")
+		image, _ := runnerImage(p) // judgeImages says what is wrong with it
 		rows = append(rows, store.Runner{
 			ID: id, Name: runnerName(c.fleet, p.Name, id), PoolID: p.ID, HostID: a.HostID, InstallationID: p.InstallationID,
-			Backend: p.Backend, Image: p.Image, State: store.RunnerProvisioning, Reason: a.Reason, DemandJobID: a.JobID,
+			Backend: p.Backend, Image: image, State: store.RunnerProvisioning, Reason: a.Reason, DemandJobID: a.JobID,
 			Ephemeral: p.Ephemeral, CPUs: p.CPUs, MemoryMB: p.MemoryMB,
 		})
 		c.log.Info("creating a runner", "runner", id, "pool", p.Name, "host", a.HostID, "job", a.JobID, "reason", a.Reason)

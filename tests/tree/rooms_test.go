@@ -13,7 +13,7 @@ type room struct {
 var rooms = []room{
 	{"cmd/zoomies", []string{"*"}, "the binary wires every role"},
 
-	{"controller", []string{"controller", "provider", "ignition", "tunnel", "agent/protocol"},
+	{"controller", []string{"controller", "provider", "ignition", "tunnel", "agent/protocol", "images/catalogue"},
 		"the control plane knows an agent only by the wire types: the two halves run on different machines and versions"},
 	{"controller/scheduler", nil, "decisions are pure: what is decided must not depend on how it is stored or carried out"},
 	{"controller/store", []string{"controller/secrets", "agent/protocol"}, "the store keeps and does not decide: no loop, no GitHub and no agent below it, only the words for tasks"},
