@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,7 +161,7 @@ func (c *Config) setDefaults() {
 		c.StartConcurrency = StartConcurrency
 	}
 	if c.WorkDir == "" {
-		c.WorkDir = dirOf(c.StatePath)
+		c.WorkDir = filepath.Dir(c.StatePath)
 	}
 	if c.Machine == nil {
 		c.Machine = host.Local{}

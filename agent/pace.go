@@ -24,14 +24,7 @@ func (r *retry) reset()              { r.b.Reset() }
 
 // sleep waits for d; it is false when ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return ctx.Err() == nil
-	}
+	return wake(nil).wait(ctx, d) // a bell that nobody can ring
 }
 
 // wake is a bell with one slot: ringing it twice before anybody listens is once.

@@ -62,7 +62,7 @@ func (s *State) write(path string) error {
 	if err != nil {
 		return err
 	}
-	dir := dirOf(path)
+	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -111,5 +111,3 @@ func tokenHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
-
-func dirOf(path string) string { return filepath.Dir(path) }

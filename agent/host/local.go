@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -103,7 +104,7 @@ func (l Local) cgroupDirs(controller string) (dirs []string, v2 bool) {
 		switch {
 		case parts[1] == "" && l.read("sys/fs/cgroup/cgroup.controllers") != "":
 			return parents("sys/fs/cgroup", parts[2]), true
-		case hasWord(parts[1], controller):
+		case slices.Contains(strings.Split(parts[1], ","), controller):
 			return parents("sys/fs/cgroup/"+controller, parts[2]), false
 		}
 	}
@@ -119,15 +120,6 @@ func parents(base, p string) []string {
 			return dirs
 		}
 	}
-}
-
-func hasWord(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }
 
 // cgroupCPUs is the least CPU quota on the way to the root, in cores; 0 for none.

@@ -91,12 +91,6 @@ func Registry() []Setting {
 	return out
 }
 
-// Lookup returns the setting of that key.
-func Lookup(key string) (Setting, bool) {
-	s, ok := byKey[key]
-	return s, ok
-}
-
 // DefaultCapacity is what agent.capacity 0 means on this machine: one runner for each core.
 func DefaultCapacity() int { return runtime.NumCPU() }
 

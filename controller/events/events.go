@@ -12,7 +12,6 @@ const (
 	JobChanged    Kind = "job.changed"
 	RunnerChanged Kind = "runner.changed"
 	HostChanged   Kind = "host.changed"
-	PoolChanged   Kind = "pool.changed"
 	TaskWritten   Kind = "task.written"
 )
 

@@ -1,9 +1,6 @@
 package github
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 const (
 	// MaxHold bounds every stand-down. GitHub's window is an hour: a longer wait is a clock out of step, not an answer.
@@ -14,29 +11,10 @@ const (
 	SecondaryFallback = time.Minute
 )
 
-// Hold keeps one installation from spending quota. The poller and the registration reap share it: whichever is
-// refused first sets it (store.HoldInstallation), both honour it, and neither lets it touch another installation.
-type Hold struct {
-	Until  time.Time
-	Reason string
-}
-
-// HoldFrom says whether err is GitHub asking to wait, and until when: what GitHub said, at most MaxHold from now,
-// and HoldFallback when it said nothing. Any other error is no reason to stand down.
-func HoldFrom(err error, now time.Time) (Hold, bool) {
-	var limit *LimitError
-	if !errors.As(err, &limit) {
-		return Hold{}, false
-	}
-	until := limit.Until
-	if until.IsZero() {
-		until = now.Add(HoldFallback)
-	}
-	return Hold{Until: capHold(until, now), Reason: limit.Reason}, true
-}
-
-// Held says whether a hold that ends at until binds now. One that ends more than MaxHold ahead was written by a clock
-// that has since been set back; it binds nobody, since asking once costs less than waiting for the clock to catch up.
+// Held says whether a hold that ends at until binds now. A hold is one installation's: the poller and the registration
+// reap share it, whichever is refused first sets it with the LimitError's instant (store.HoldInstallation), and neither
+// lets it touch another installation. One that ends more than MaxHold ahead was written by a clock that has since been
+// set back; it binds nobody, since asking once costs less than waiting for the clock to catch up.
 func Held(now, until time.Time) bool {
 	return now.Before(until) && until.Sub(now) <= MaxHold
 }

@@ -144,8 +144,8 @@ func TestSweepStopsAtTheFirstRefusal(t *testing.T) {
 	}
 	s.repositories(names...)
 	_, err := s.client().ActiveJobs(t.Context())
-	hold, ok := HoldFrom(err, time.Now())
-	if !ok || time.Until(hold.Until) < 15*time.Minute {
+	limit, ok := errors.AsType[*LimitError](err)
+	if !ok || time.Until(limit.Until) < 15*time.Minute {
 		t.Errorf("got %v", err)
 	}
 	if n := len(s.calls()); n > 1+2*sweepWidth {

@@ -1,8 +1,6 @@
 package github
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -11,26 +9,8 @@ import (
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
-func TestHoldFrom(t *testing.T) {
+func TestHeld(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		err  error
-		want time.Duration
-	}{
-		{&LimitError{Until: noon.Add(2 * time.Minute), Reason: "r"}, 2 * time.Minute},
-		{fmt.Errorf("wrapped: %w", errors.Join(ErrNotFound, &LimitError{Until: noon.Add(50 * time.Minute), Reason: "r"})), 50 * time.Minute},
-		{&LimitError{Until: noon.Add(5 * time.Hour), Reason: "r"}, time.Hour},
-		{&LimitError{Reason: "r"}, HoldFallback},
-	} {
-		if got, ok := HoldFrom(tc.err, noon); !ok || !got.Until.Equal(noon.Add(tc.want)) || got.Reason != "r" {
-			t.Errorf("%v: got %+v, %v", tc.err, got, ok)
-		}
-	}
-	for _, err := range []error{nil, ErrUnauthorized, ErrUnknown, errors.New("rate limit")} {
-		if _, ok := HoldFrom(err, noon); ok {
-			t.Errorf("%v is no request to wait", err)
-		}
-	}
 	if Held(noon, time.Time{}) || Held(noon, noon) || !Held(noon, noon.Add(time.Second)) || !Held(noon, noon.Add(MaxHold)) || Held(noon, noon.Add(MaxHold+time.Second)) {
 		t.Error("a hold binds from now until it ends, if that is within the hour")
 	}

@@ -137,7 +137,7 @@ type JobFilter struct {
 func (s *Store) Jobs(ctx context.Context, f JobFilter) ([]Job, error) {
 	var w where
 	if len(f.States) > 0 {
-		w.add("state IN ("+marks(len(f.States))+")", anys(f.States)...)
+		w.in("state", anys(f.States))
 		unfinished := true
 		for _, st := range f.States {
 			unfinished = unfinished && st != JobCompleted

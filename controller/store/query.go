@@ -128,6 +128,11 @@ func (w *where) add(cond string, args ...any) {
 	w.args = append(w.args, args...)
 }
 
+// in asks for one of values, of which there is at least one.
+func (w *where) in(column string, values []any) {
+	w.add(column+" IN ("+marks(len(values))+")", values...)
+}
+
 // String is the WHERE clause, empty without conditions.
 func (w *where) String() string {
 	if len(w.conds) == 0 {

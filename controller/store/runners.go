@@ -90,7 +90,7 @@ type RunnerFilter struct {
 func (s *Store) Runners(ctx context.Context, f RunnerFilter) ([]Runner, error) {
 	var w where
 	if len(f.States) > 0 {
-		w.add("state IN ("+marks(len(f.States))+")", anys(f.States)...)
+		w.in("state", anys(f.States))
 	}
 	if f.Live {
 		w.add(liveRunner)

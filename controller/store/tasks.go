@@ -116,7 +116,7 @@ func (s *Store) CancelTasks(ctx context.Context, runnerID string, kinds ...strin
 	w.add("runner_id = ?", runnerID)
 	w.add("state IN ('pending')")
 	if len(kinds) > 0 {
-		w.add("kind IN ("+marks(len(kinds))+")", anys(kinds)...)
+		w.in("kind", anys(kinds))
 	}
 	n, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (int, error) {
 		return exec(ctx, t, "UPDATE tasks SET state = 'cancelled', payload = '', lease_until = 0, ended_at = ?"+w.String(),

@@ -199,11 +199,12 @@ func (s *Server) touch() {
 	}
 }
 
-// Changed is closed at the next change of any state: wait for it, look, and ask for the next one before looking.
-func (s *Server) Changed() <-chan struct{} {
+// set changes something that others may wait for.
+func (s *Server) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed
+	change()
+	s.touch()
 }
 
 // readAll reads a request body of at most 1 MiB.

@@ -135,33 +135,13 @@ func (s *Server) workflow(r *repository, name string) int64 {
 }
 
 // SetListLag makes runner lists show registrations and removals only after d. Reading one runner by id is exact.
-func (s *Server) SetListLag(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.world.listLag = d
-	s.touch()
-}
+func (s *Server) SetListLag(d time.Duration) { s.set(func() { s.world.listLag = d }) }
 
 // SetIdleDelete makes GitHub delete a JIT registration that has had no job for d; its runner is told. 0 never.
-func (s *Server) SetIdleDelete(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.world.idleDelete = d
-	s.touch()
-}
+func (s *Server) SetIdleDelete(d time.Duration) { s.set(func() { s.world.idleDelete = d }) }
 
 // SetLostAfter sets how long a runner may be silent before its session ends and its job fails. The default is 2 minutes.
-func (s *Server) SetLostAfter(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.world.lostAfter = d
-	s.touch()
-}
+func (s *Server) SetLostAfter(d time.Duration) { s.set(func() { s.world.lostAfter = d }) }
 
 // DeprecateRunners makes GitHub refuse every runner as too old, as it does a month after a release.
-func (s *Server) DeprecateRunners(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.world.deprecated = on
-	s.touch()
-}
+func (s *Server) DeprecateRunners(on bool) { s.set(func() { s.world.deprecated = on }) }
