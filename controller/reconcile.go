@@ -42,6 +42,7 @@ func (c *Controller) pass(ctx context.Context) (time.Duration, error) {
 	}
 	plan := scheduler.Decide(snap)
 	err = c.apply(ctx, snap, plan)
+	c.noteWaiting(plan)
 	c.observe(snap, plan)
 	c.metrics.Observe(metrics.ReconcileSeconds, c.now().Sub(start))
 	return c.nextLook(snap, plan), err
