@@ -93,6 +93,7 @@ func (c *Controller) linkRunner(ctx context.Context, j store.Job) error {
 	if err != nil {
 		return fmt.Errorf("cannot link job %s to runner %s: %w", j.ID, r.ID, err)
 	}
+	c.poolWorks(r.PoolID)
 	if moved {
 		c.log.Info("runner busy", "runner", r.ID, "job", j.ID)
 		c.runnerMoved(ctx, r)

@@ -180,9 +180,6 @@ func (c *Controller) runnerMoved(ctx context.Context, r store.Runner) {
 	c.bus.Publish(events.RunnerChanged, r.ID)
 	c.reconcile.Set()
 	c.observeStages(ctx, r)
-	if r.State == store.RunnerBusy {
-		c.poolWorks(ctx, r.PoolID)
-	}
 	if r.State == store.RunnerRemoved || r.State == store.RunnerFailed {
 		c.metrics.Inc(metrics.RunnersEnded, c.poolName(ctx, r.PoolID), string(r.State))
 		c.cleanup.Set()
