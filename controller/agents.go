@@ -299,14 +299,11 @@ func (c *Controller) ended(ctx context.Context, r store.Runner, rep protocol.Run
 
 // judgeVersion raises the problem that stops a whole fleet overnight: GitHub refuses runners that are too old.
 func (c *Controller) judgeVersion(ctx context.Context, r store.Runner, message string) {
-	pool := c.poolName(ctx, r.PoolID)
 	if !strings.Contains(message, "deprecated") {
-		if r.State == store.RunnerRemoved && !r.BusyAt.IsZero() {
-			c.problems.clear(ProblemRunnerVersion, pool)
-		}
 		return
 	}
-	c.problems.raise(pool, Problem{
+	pool := c.poolName(ctx, r.PoolID)
+	c.problems.raise(r.PoolID, Problem{
 		Code:  ProblemRunnerVersion,
 		Title: fmt.Sprintf("GitHub refuses the runner version in pool %s's image", pool),
 		Why:   fmt.Sprintf("A runner of image %s ended with: %s. No job of this pool can run until its image is newer.", r.Image, message),

@@ -111,7 +111,13 @@ type Controller struct {
 	reaping  *crew // installations whose registrations are being compared with rows
 	asking   *crew // jobs in doubt (see exits.go)
 	exits    *exits
-	work     sync.WaitGroup
+
+	scrapeMu sync.Mutex // one scrape of the metrics at a time
+
+	waitingMu sync.Mutex
+	waiting   map[string]bool // pools for which jobs were queued in the last pass; replaced, never changed
+
+	work sync.WaitGroup
 }
 
 // New prepares a controller over an open store. It reads the fleet's identity, or makes it.

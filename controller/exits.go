@@ -53,12 +53,17 @@ func newExits(set scheduler.Tunables) *exits {
 	return &exits{wake: events.NewWake(), set: set, doubts: map[string]doubt{}, pools: map[string]strikes{}}
 }
 
-// doubtful says whether a job stands aside now.
-func (e *exits) doubtful(jobID string, now time.Time) bool {
+// aside are the jobs that stand aside now.
+func (e *exits) aside(now time.Time) map[string]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d, ok := e.doubts[jobID]
-	return ok && now.Sub(d.since) < doubtLimit
+	out := map[string]bool{}
+	for id, d := range e.doubts {
+		if now.Sub(d.since) < doubtLimit {
+			out[id] = true
+		}
+	}
+	return out
 }
 
 func (e *exits) take() []doubt {
@@ -87,13 +92,11 @@ func (e *exits) heldUntil(poolID string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// worked notes that a runner of the pool has got a job. It says whether that ends a row of strikes.
-func (e *exits) worked(poolID string) bool {
+// worked notes that a runner of the pool has got a job.
+func (e *exits) worked(poolID string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, had := e.pools[poolID]
 	delete(e.pools, poolID)
-	return had
 }
 
 // strike notes that a runner of the pool has ended for nothing. It returns until when the pool waits, zero if it need not yet.
@@ -177,7 +180,7 @@ func (c *Controller) struck(ctx context.Context, r store.Runner) {
 		return
 	}
 	pool := c.poolName(ctx, r.PoolID)
-	c.problems.raise(pool, Problem{
+	c.problems.raise(r.PoolID, Problem{
 		Code:  ProblemIdleExits,
 		Title: fmt.Sprintf("The runners of pool %s end without taking a job", pool),
 		Why:   fmt.Sprintf("More than %d runners in a row ended within %s of their start while the jobs they were made for still wait. The pool waits before it starts more.", idleExitsBorne, briefLife),
@@ -185,9 +188,9 @@ func (c *Controller) struck(ctx context.Context, r store.Runner) {
 	})
 }
 
-// poolWorks is told that a runner of the pool has got a job.
-func (c *Controller) poolWorks(ctx context.Context, poolID string) {
-	if c.exits.worked(poolID) {
-		c.problems.clear(ProblemIdleExits, c.poolName(ctx, poolID))
-	}
+// poolWorks is told that a runner of the pool has got a job: whatever kept its runners from that is over.
+func (c *Controller) poolWorks(poolID string) {
+	c.exits.worked(poolID)
+	c.problems.clear(ProblemIdleExits, poolID)
+	c.problems.clear(ProblemRunnerVersion, poolID)
 }

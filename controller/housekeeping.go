@@ -8,24 +8,31 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
 // housekeepingLoop judges silence and finishes what nobody else would.
 func (c *Controller) housekeepingLoop(ctx context.Context) {
-	every(ctx, HousekeepingTick, nil, func(ctx context.Context) {
-		for what, f := range map[string]func(context.Context) error{
-			"judge the hosts' silence":               c.checkHosts,
-			"end drains that took too long":          c.endDrains,
-			"remove runners that outlived their job": c.removeOutlived,
-			"judge the pools' images":                c.checkImages,
-			"prune old rows":                         c.prune,
-		} {
-			if err := f(ctx); err != nil && ctx.Err() == nil {
-				c.log.Error("cannot "+what, "err", err)
-			}
+	every(ctx, HousekeepingTick, nil, c.housekeep)
+}
+
+func (c *Controller) housekeep(ctx context.Context) {
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"judge the hosts' silence", c.checkHosts},
+		{"end drains that took too long", c.endDrains},
+		{"remove runners that outlived their job", c.removeOutlived},
+		{"look at idle runners that no waiting job gets", c.checkIdle},
+		{"judge the pools' images", c.checkImages},
+		{"prune old rows", c.prune},
+	} {
+		if err := step.do(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("cannot "+step.what, "err", err)
 		}
-	})
+	}
 }
 
 // checkHosts gives up hosts that have been silent for HostLostAfter, counted from this controller's start at the earliest, so
@@ -41,7 +48,11 @@ func (c *Controller) checkHosts(ctx context.Context) error {
 		if c.started.After(since) {
 			since = c.started
 		}
-		if silent := c.now().Sub(since); h.LostAt.IsZero() && silent >= HostLostAfter {
+		switch silent := c.now().Sub(since); {
+		case !h.LostAt.IsZero():
+			// Given up already. Should this controller have been stopped half-way then, the rest is done now.
+			errs = append(errs, c.abandonHost(ctx, h, fmt.Sprintf("host %s is lost", h.Name)))
+		case silent >= HostLostAfter:
 			errs = append(errs, c.loseHost(ctx, h, silent))
 		}
 	}
@@ -49,12 +60,19 @@ func (c *Controller) checkHosts(ctx context.Context) error {
 }
 
 func (c *Controller) loseHost(ctx context.Context, h store.Host, silent time.Duration) error {
-	why := fmt.Sprintf("host %s has not been heard from for %s", h.Name, silent.Round(time.Second))
+	if now, err := c.store.Host(ctx, h.ID); err != nil || now.LastHeartbeatAt.After(h.LastHeartbeatAt) {
+		return err // it was heard from in this very moment
+	}
 	c.log.Error("giving a host up", "host", h.Name, "silent", silent.Round(time.Second))
 	if err := c.store.MarkHostLost(ctx, h.ID); err != nil {
 		return err
 	}
 	c.bus.Publish(events.HostChanged, h.ID)
+	return c.abandonHost(ctx, h, fmt.Sprintf("host %s has not been heard from for %s", h.Name, silent.Round(time.Second)))
+}
+
+// abandonHost fails the live runners of a lost host, and what it was asked to do.
+func (c *Controller) abandonHost(ctx context.Context, h store.Host, why string) error {
 	var errs []error
 	if _, err := c.store.FailHostTasks(ctx, h.ID, why); err != nil {
 		errs = append(errs, err)
@@ -62,12 +80,14 @@ func (c *Controller) loseHost(ctx context.Context, h store.Host, silent time.Dur
 	live, err := c.store.Runners(ctx, store.RunnerFilter{HostID: h.ID, Live: true})
 	errs = append(errs, err)
 	for _, r := range live {
-		errs = append(errs, c.failRunner(ctx, r.ID, why))
+		errs = append(errs, ignoreTransition(c.failRunner(ctx, r.ID, why)))
 	}
 	return errors.Join(errs...)
 }
 
-// endDrains stops runners that are still busy DrainGrace after they were told to take no more work.
+// endDrains sees drains through. A runner without a registration can get no job any more: it is removed, again if the first
+// request came to nothing. One that still has a job is stopped DrainGrace after it was told to take no more work; a stop
+// that its host says is done, but of which no end was ever reported, is followed by a removal.
 func (c *Controller) endDrains(ctx context.Context) error {
 	rows, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{store.RunnerDraining}})
 	if err != nil {
@@ -75,18 +95,34 @@ func (c *Controller) endDrains(ctx context.Context) error {
 	}
 	var errs []error
 	for _, r := range rows {
-		if c.now().Sub(r.DrainAt) < DrainGrace {
-			continue
+		late := c.now().Sub(r.DrainAt) >= DrainGrace
+		switch {
+		case r.Deregistered:
+			errs = append(errs, c.removeWorkload(ctx, r))
+		case late:
+			errs = append(errs, c.stopWorkload(ctx, r))
 		}
-		_, _, err := c.queue.Enqueue(ctx, r.HostID, protocol.Task{Kind: protocol.TaskStop, RunnerID: r.ID, Stop: &protocol.StopRunner{Grace: protocol.SecondsOf(StopGrace)}})
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
+func (c *Controller) stopWorkload(ctx context.Context, r store.Runner) error {
+	ts, err := c.store.Tasks(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	for _, t := range ts {
+		if t.Kind == string(protocol.TaskStop) && t.State == store.TaskDone {
+			return c.removeWorkload(ctx, r)
+		}
+	}
+	_, _, err = c.queue.Enqueue(ctx, r.HostID, protocol.Task{Kind: protocol.TaskStop, RunnerID: r.ID, Stop: &protocol.StopRunner{Grace: protocol.SecondsOf(StopGrace)}})
+	return err
+}
+
 // removeOutlived removes ephemeral runners that did not exit although their job has completed.
 func (c *Controller) removeOutlived(ctx context.Context) error {
-	rows, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{store.RunnerBusy}})
+	rows, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{store.RunnerRegistering, store.RunnerIdle, store.RunnerBusy}})
 	if err != nil {
 		return err
 	}
@@ -96,17 +132,67 @@ func (c *Controller) removeOutlived(ctx context.Context) error {
 			continue
 		}
 		j, err := c.store.Job(ctx, r.JobID)
-		if err != nil || j.State != store.JobCompleted || c.now().Sub(j.CheckedAt) < ExitGrace {
+		if err != nil || j.State != store.JobCompleted || c.now().Sub(j.CompletedAt) < ExitGrace {
 			errs = append(errs, err)
 			continue
 		}
 		if _, _, err := c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: "its job has completed and it did not exit"}); err != nil {
-			errs = append(errs, err)
+			errs = append(errs, ignoreTransition(err))
 			continue
 		}
 		errs = append(errs, c.removeWorkload(ctx, r))
 	}
 	return errors.Join(errs...)
+}
+
+// idleSuspect is how long a runner may be idle, as far as we know, while a job waits for its pool.
+const idleSuspect = 30 * time.Second
+
+// checkIdle compares registrations with rows sooner than the reap would, for pools in which a job waits although a runner is
+// idle: it may have got a job of a repository whose webhooks never reach us, or GitHub may have deleted it. Without
+// this, the waiting job would get no other runner.
+func (c *Controller) checkIdle(ctx context.Context) error {
+	waiting := c.waitingPools()
+	if len(waiting) == 0 {
+		return nil
+	}
+	rows, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{store.RunnerIdle}})
+	if err != nil {
+		return err
+	}
+	suspect := map[string]bool{} // installations
+	for _, r := range rows {
+		if waiting[r.PoolID] && c.now().Sub(r.StateAt) >= idleSuspect {
+			suspect[r.InstallationID] = true
+		}
+	}
+	for id := range suspect {
+		in, err := c.store.Installation(ctx, id)
+		if err != nil {
+			return err
+		}
+		c.spawnReap(ctx, in)
+	}
+	return nil
+}
+
+// waitingPools are the pools for which jobs were queued in the last pass.
+func (c *Controller) waitingPools() map[string]bool {
+	c.waitingMu.Lock()
+	defer c.waitingMu.Unlock()
+	return c.waiting
+}
+
+func (c *Controller) noteWaiting(plan scheduler.Plan) {
+	waiting := map[string]bool{}
+	for _, d := range plan.Pools {
+		if d.Queued > 0 {
+			waiting[d.PoolID] = true
+		}
+	}
+	c.waitingMu.Lock()
+	defer c.waitingMu.Unlock()
+	c.waiting = waiting
 }
 
 // prune deletes history that is older than the operator wants to keep.

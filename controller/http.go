@@ -42,12 +42,23 @@ func (c *Controller) ready(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"status": "ready", "problems": c.Problems()})
 }
 
+// metricsHandler sets the gauges that are read when asked for, and then shows all metrics, one scrape at a time.
 func (c *Controller) metricsHandler() http.Handler {
 	h := promhttp.HandlerFor(c.metrics.Registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.scrapeMu.Lock()
+		defer c.scrapeMu.Unlock()
 		c.metrics.Reset(metrics.Problems)
 		for _, p := range c.Problems() {
-			c.metrics.Set(metrics.Problems, 1, p.Code)
+			c.metrics.Add(metrics.Problems, 1, p.Code)
+		}
+		ins, err := c.store.Installations(r.Context())
+		if err != nil {
+			c.log.Error("cannot read the installations for the metrics", "err", err)
+		}
+		c.metrics.Reset(metrics.GitHubHeld)
+		for _, in := range ins {
+			c.metrics.Set(metrics.GitHubHeld, max(0, in.HoldUntil.Sub(c.now()).Seconds()), in.Name)
 		}
 		h.ServeHTTP(w, r)
 	})

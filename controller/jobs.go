@@ -55,7 +55,26 @@ func (c *Controller) jobMoved(ctx context.Context, ch store.JobChange) error {
 	if j.State != store.JobInProgress && j.State != store.JobCompleted {
 		return nil
 	}
-	return c.linkRunner(ctx, j)
+	if err := c.linkRunner(ctx, j); err != nil || j.State != store.JobCompleted {
+		return err
+	}
+	return c.freeRunner(ctx, j)
+}
+
+// freeRunner makes a runner idle again that takes one job after the other. An ephemeral one ends with its job.
+func (c *Controller) freeRunner(ctx context.Context, j store.Job) error {
+	if j.RunnerID == "" {
+		return nil
+	}
+	r, err := c.store.Runner(ctx, j.RunnerID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil || r.Ephemeral || r.State != store.RunnerBusy || r.JobID != j.ID {
+		return err
+	}
+	_, _, err = c.transition(ctx, r.ID, store.RunnerIdle, store.Change{})
+	return ignoreTransition(err)
 }
 
 // linkRunner ties a job to the runner that GitHub says executes it, when that is one of ours.
@@ -74,6 +93,7 @@ func (c *Controller) linkRunner(ctx context.Context, j store.Job) error {
 	if err != nil {
 		return fmt.Errorf("cannot link job %s to runner %s: %w", j.ID, r.ID, err)
 	}
+	c.poolWorks(r.PoolID)
 	if moved {
 		c.log.Info("runner busy", "runner", r.ID, "job", j.ID)
 		c.runnerMoved(ctx, r)

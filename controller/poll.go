@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/github"
@@ -19,6 +21,9 @@ const (
 	pollTick = 5 * time.Second
 	// pollOnlyAfter is how long webhooks may be silent, while polls find jobs, before that is a problem to name.
 	pollOnlyAfter = 15 * time.Minute
+	// recheckPause separates two looks at an installation's silent jobs. With recheckBatch it bounds what they cost: 2,400
+	// of GitHub's 5,000 calls an hour at most.
+	recheckPause = 30 * time.Second
 )
 
 // pollLoop asks GitHub what its webhooks did not say: jobs whose delivery was lost, and what became of jobs that have
@@ -51,13 +56,15 @@ func (c *Controller) pollLoop(ctx context.Context) {
 // pollState is what is remembered of one installation's polls. Only its own poll touches it.
 type pollState struct {
 	last, full time.Time
+	rechecked  time.Time            // the last look at silent jobs
+	asked      map[string]time.Time // silent jobs that GitHub was asked about in vain
 }
 
 func (c *Controller) pollInstallation(ctx context.Context, in store.Installation, st *pollState) {
 	if c.set.PollFallback {
 		c.sweep(ctx, in, st)
 	}
-	if err := c.recheck(ctx, in); err != nil && ctx.Err() == nil && !errors.Is(err, errHeld) {
+	if err := c.recheck(ctx, in, st); err != nil && ctx.Err() == nil && !errors.Is(err, errHeld) {
 		c.log.Warn("cannot ask GitHub about silent jobs", "installation", in.Name, "err", err)
 	}
 }
@@ -79,16 +86,7 @@ func (c *Controller) sweep(ctx context.Context, in store.Installation, st *pollS
 	}
 	st.last = now
 	jobs, err := github.Sweep(ctx, api, d.Depth)
-	news := 0
-	for _, j := range jobs {
-		changed, lerr := c.learnJob(ctx, in.ID, j)
-		if lerr != nil && ctx.Err() == nil {
-			c.log.Error("cannot record a polled job", "installation", in.Name, "err", lerr)
-		}
-		if changed {
-			news++
-		}
-	}
+	news := c.learnJobs(ctx, in, jobs)
 	c.judgePolling(in, news, now)
 	if err != nil {
 		if err := c.githubErr(ctx, in, err); ctx.Err() == nil {
@@ -122,38 +120,92 @@ func (c *Controller) judgePolling(in store.Installation, news int, now time.Time
 	})
 }
 
-// recheck asks about jobs that have not ended and that nothing was heard of for long: the delivery that ended them may be lost.
-func (c *Controller) recheck(ctx context.Context, in store.Installation) error {
-	now := c.now()
-	silent, err := c.store.Jobs(ctx, store.JobFilter{
-		States: []store.JobState{store.JobQueued, store.JobInProgress}, Installation: in.ID,
-		CheckedBefore: now.Add(-c.set.JobRecheck), Limit: recheckBatch,
-	})
-	if err != nil {
-		return err
+// learnJobs takes in what a poll found, and says how much of it was news. What is known already, and was confirmed lately, costs
+// no write: a poll of a thousand queued jobs would hold up the webhooks.
+func (c *Controller) learnJobs(ctx context.Context, in store.Installation, jobs []github.JobState) (news int) {
+	if len(jobs) == 0 {
+		return 0
 	}
-	gated, err := c.store.Jobs(ctx, store.JobFilter{
-		States: []store.JobState{store.JobWaiting}, Installation: in.ID, CheckedBefore: now.Add(-waitingRecheck), Limit: recheckBatch,
+	rows, err := c.store.Jobs(ctx, store.JobFilter{
+		States: []store.JobState{store.JobWaiting, store.JobQueued, store.JobInProgress}, Installation: in.ID,
 	})
-	if err != nil || len(silent)+len(gated) == 0 {
+	if err != nil && ctx.Err() == nil {
+		c.log.Error("cannot read the known jobs of an installation", "installation", in.Name, "err", err)
+	}
+	known := make(map[int64]store.Job, len(rows))
+	for _, j := range rows {
+		known[j.GitHubID] = j
+	}
+	fresh := c.now().Add(-min(c.set.JobRecheck, waitingRecheck) / 2)
+	for _, s := range jobs {
+		if j, ok := known[s.GitHubID]; ok && j.State == jobState(s.Status) && j.RunnerName == s.RunnerName && j.CheckedAt.After(fresh) {
+			continue
+		}
+		changed, err := c.learnJob(ctx, in.ID, s)
+		if err != nil && ctx.Err() == nil {
+			c.log.Error("cannot record a polled job", "installation", in.Name, "err", err)
+		}
+		if changed {
+			news++
+		}
+	}
+	return news
+}
+
+// recheck asks about jobs that have not ended and that nothing was heard of for long: the delivery that ended them may be
+// lost. Those unheard of for longest come first, and one that cannot be asked about keeps no other waiting.
+func (c *Controller) recheck(ctx context.Context, in store.Installation, st *pollState) error {
+	now := c.now()
+	if now.Sub(st.rechecked) < min(recheckPause, c.set.JobRecheck) {
+		return nil
+	}
+	silent, err := c.silentJobs(ctx, in, st, now)
+	if err != nil || len(silent) == 0 {
 		return err
 	}
 	api, in, err := c.github(ctx, in.ID)
 	if err != nil {
 		return err
 	}
-	for _, j := range append(silent, gated...) {
+	st.rechecked = now
+	var errs []error
+	for _, j := range silent {
 		s, err := api.Job(ctx, j.Repository, j.GitHubID)
 		if errors.Is(err, github.ErrNotFound) {
 			// Its run was deleted: nothing will ever be heard of it again.
 			s, err = github.JobState{GitHubID: j.GitHubID, RunID: j.RunID, Repository: j.Repository, Status: "completed", Conclusion: "deleted", CompletedAt: now}, nil
 		}
-		if err != nil {
-			return c.githubErr(ctx, in, err)
-		}
-		if _, err := c.learnJob(ctx, in.ID, s); err != nil {
+		if err == nil {
+			_, err = c.learnJob(ctx, in.ID, s)
+		} else if err = c.githubErr(ctx, in, err); errors.Is(err, errHeld) {
 			return err
 		}
+		if err != nil {
+			st.asked[j.ID] = now
+			errs = append(errs, err)
+		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+func (c *Controller) silentJobs(ctx context.Context, in store.Installation, st *pollState, now time.Time) ([]store.Job, error) {
+	silent, err := c.store.Jobs(ctx, store.JobFilter{
+		States: []store.JobState{store.JobQueued, store.JobInProgress}, Installation: in.ID, CheckedBefore: now.Add(-c.set.JobRecheck),
+	})
+	if err != nil {
+		return nil, err
+	}
+	gated, err := c.store.Jobs(ctx, store.JobFilter{
+		States: []store.JobState{store.JobWaiting}, Installation: in.ID, CheckedBefore: now.Add(-waitingRecheck),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if st.asked == nil {
+		st.asked = map[string]time.Time{}
+	}
+	maps.DeleteFunc(st.asked, func(_ string, at time.Time) bool { return now.Sub(at) >= c.set.JobRecheck })
+	silent = slices.DeleteFunc(append(silent, gated...), func(j store.Job) bool { _, asked := st.asked[j.ID]; return asked })
+	slices.SortFunc(silent, func(a, b store.Job) int { return a.CheckedAt.Compare(b.CheckedAt) })
+	return silent[:min(len(silent), recheckBatch)], nil
 }

@@ -42,6 +42,7 @@ func (c *Controller) pass(ctx context.Context) (time.Duration, error) {
 	}
 	plan := scheduler.Decide(snap)
 	err = c.apply(ctx, snap, plan)
+	c.noteWaiting(plan)
 	c.observe(snap, plan)
 	c.metrics.Observe(metrics.ReconcileSeconds, c.now().Sub(start))
 	return c.nextLook(snap, plan), err
@@ -180,9 +181,6 @@ func (c *Controller) runnerMoved(ctx context.Context, r store.Runner) {
 	c.bus.Publish(events.RunnerChanged, r.ID)
 	c.reconcile.Set()
 	c.observeStages(ctx, r)
-	if r.State == store.RunnerBusy {
-		c.poolWorks(ctx, r.PoolID)
-	}
 	if r.State == store.RunnerRemoved || r.State == store.RunnerFailed {
 		c.metrics.Inc(metrics.RunnersEnded, c.poolName(ctx, r.PoolID), string(r.State))
 		c.cleanup.Set()

@@ -227,12 +227,15 @@ func newEngine(r *rig) *engine {
 
 // Create implements backend.Backend.
 func (e *engine) Create(ctx context.Context, spec backend.Spec) (backend.Workload, error) {
-	if e.at != nil {
-		e.at <- spec.RunnerID
+	e.mu.Lock()
+	at, gate := e.at, e.gate
+	e.mu.Unlock()
+	if at != nil {
+		at <- spec.RunnerID
 	}
-	if e.gate != nil {
+	if gate != nil {
 		select {
-		case <-e.gate:
+		case <-gate:
 		case <-ctx.Done():
 			return backend.Workload{}, ctx.Err()
 		}
@@ -241,8 +244,11 @@ func (e *engine) Create(ctx context.Context, spec backend.Spec) (backend.Workloa
 	if err != nil {
 		return w, err
 	}
-	if e.boot != nil {
-		if log, code, ok := e.boot(spec); ok {
+	e.mu.Lock()
+	boot := e.boot
+	e.mu.Unlock()
+	if boot != nil {
+		if log, code, ok := boot(spec); ok {
 			e.Print(spec.RunnerID, log)
 			e.Exit(spec.RunnerID, code)
 			return w, nil
@@ -299,4 +305,13 @@ func (e *engine) close() {
 	}
 	e.mu.Unlock()
 	e.work.Wait()
+}
+
+// deafen has a runner hear nothing any more, and run on: its workload stays, its process is gone.
+func (e *engine) deafen(runnerID string) { e.kill(runnerID, errKilled) }
+
+func (e *engine) setBoot(f func(backend.Spec) (string, int, bool)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.boot = f
 }

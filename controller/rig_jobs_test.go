@@ -157,3 +157,37 @@ func (r *rig) nothingLeft() {
 		return n+len(dirty) == 0
 	})
 }
+
+// settle waits until n runners have ended, lets the loops come to rest, and makes one more pass to see whether it finds anything to do.
+func (r *rig) settle(n int) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("%d runners have ended", n), func() bool {
+		ended := 0
+		for _, x := range r.runners() {
+			if !x.State.Live() {
+				ended++
+			}
+		}
+		return ended >= n && len(r.c().exits.take()) == 0
+	})
+	for range 3 {
+		if _, err := r.c().pass(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// hostRow is our row of a host.
+func (r *rig) hostRow(name string) store.Host {
+	r.t.Helper()
+	hs, err := r.st.Hosts(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, h := range hs {
+		if h.Name == name {
+			return h
+		}
+	}
+	return store.Host{Name: name, Backends: []store.HostBackend{{}}}
+}

@@ -17,6 +17,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	fail := func(what string, err error) (scheduler.Snapshot, error) {
 		return s, fmt.Errorf("cannot read %s for a scheduling decision: %w", what, err)
 	}
+	aside := c.exits.aside(now) // before the pools' holds: what ends a doubt may begin a hold
 	ins, err := c.store.Installations(ctx)
 	if err != nil {
 		return fail("installations", err)
@@ -66,7 +67,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		if j.State == store.JobInProgress {
 			executing[j.RunnerName] = true
 		}
-		if j.State == store.JobQueued && c.exits.doubtful(j.ID, now) {
+		if j.State == store.JobQueued && aside[j.ID] {
 			continue // GitHub is being asked whether it still waits
 		}
 		s.Jobs = append(s.Jobs, scheduler.Job{

@@ -123,6 +123,11 @@ func (s *Set) Set(name string, v float64, labels ...string) {
 	s.gauges[name].WithLabelValues(labels...).Set(v)
 }
 
+// Add adds to a gauge of the table.
+func (s *Set) Add(name string, v float64, labels ...string) {
+	s.gauges[name].WithLabelValues(labels...).Add(v)
+}
+
 // Reset forgets every series of a gauge, so that what is gone is not reported for ever.
 func (s *Set) Reset(name string) { s.gauges[name].Reset() }
 

@@ -62,35 +62,60 @@ type Queue struct {
 	leased events.Wake // a lease began: the reaper may have to wake sooner
 
 	mu    sync.Mutex
-	hosts map[string]chan struct{} // closed and replaced when a host has something new
-	// instances is the run of each host's agent that is known to the store.
-	instances map[string]string
+	hosts map[string]*line
+}
+
+// line is the way to one host.
+type line struct {
+	news     chan struct{} // closed and replaced when the host has something new, or somebody else polls for it
+	instance string        // the run of its agent that is known to the store
+	poll     uint64        // the latest poll: an earlier one is of a connection that the host has given up
+
+	leasing sync.Mutex // held while the latest poll takes a task, so that no earlier one does
 }
 
 // New returns a queue over the store.
 func New(st *store.Store, now func() time.Time, log *slog.Logger) *Queue {
-	return &Queue{store: st, log: log, now: now, leased: events.NewWake(), hosts: map[string]chan struct{}{}, instances: map[string]string{}}
+	return &Queue{store: st, log: log, now: now, leased: events.NewWake(), hosts: map[string]*line{}}
 }
 
 // Wake tells a host's long poll that there is a task.
 func (q *Queue) Wake(hostID string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c, ok := q.hosts[hostID]; ok {
-		close(c)
-		delete(q.hosts, hostID)
-	}
+	q.line(hostID).ring()
 }
 
-func (q *Queue) signal(hostID string) <-chan struct{} {
+// line finds or makes a host's line. The caller holds mu.
+func (q *Queue) line(hostID string) *line {
+	l, ok := q.hosts[hostID]
+	if !ok {
+		l = &line{news: make(chan struct{})}
+		q.hosts[hostID] = l
+	}
+	return l
+}
+
+func (l *line) ring() {
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+// look returns what to wait on before another look, and whether poll is still the latest of its host.
+func (q *Queue) look(l *line, poll uint64) (news <-chan struct{}, latest bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c, ok := q.hosts[hostID]
-	if !ok {
-		c = make(chan struct{})
-		q.hosts[hostID] = c
-	}
-	return c
+	return l.news, l.poll == poll
+}
+
+// enter makes the caller the host's latest poll and ends the one before.
+func (q *Queue) enter(hostID string) (*line, uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.line(hostID)
+	l.poll++
+	l.ring()
+	return l, l.poll
 }
 
 // Enqueue writes a task and wakes its host. fresh is false when the same runner has a task of that kind
@@ -127,7 +152,7 @@ func (q *Queue) Begin(ctx context.Context, hostID, instance string) error {
 		return nil // an agent too old to say
 	}
 	q.mu.Lock()
-	known := q.instances[hostID] == instance
+	known := q.line(hostID).instance == instance
 	q.mu.Unlock()
 	if known {
 		return nil
@@ -140,18 +165,20 @@ func (q *Queue) Begin(ctx context.Context, hostID, instance string) error {
 		q.log.Info("offering a task again: the agent that had it is gone", "task", t.ID, "kind", t.Kind, "host", hostID, "runner", t.RunnerID, "offers", t.Attempt)
 	}
 	q.mu.Lock()
-	q.instances[hostID] = instance
+	q.line(hostID).instance = instance
 	q.mu.Unlock()
 	return nil
 }
 
-// Poll waits up to wait for a task of the host and leases it. It returns nil, nil when there was none.
+// Poll waits up to wait for a task of the host and leases it. It returns nil, nil when there was none, and when another poll of
+// the same host begins: the agent makes one at a time, so this one's connection is dead, and a task given to it would be lost
+// until its lease ends.
 func (q *Queue) Poll(ctx context.Context, hostID string, wait time.Duration) (*protocol.Task, error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
+	l, poll := q.enter(hostID)
 	for {
-		woken := q.signal(hostID) // before the look, so that a task written in between is not missed
-		row, err := q.store.LeaseTask(ctx, hostID, Lease)
+		row, news, err := q.lease(ctx, l, hostID, poll)
 		if err != nil {
 			return nil, fmt.Errorf("cannot lease a task of host %s: %w", hostID, err)
 		}
@@ -159,14 +186,29 @@ func (q *Queue) Poll(ctx context.Context, hostID string, wait time.Duration) (*p
 			q.leased.Set()
 			return decode(row)
 		}
+		if news == nil {
+			return nil, nil
+		}
 		select {
-		case <-woken:
+		case <-news:
 		case <-timer.C:
 			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// lease takes the host's next task. It returns what to wait on when there is none, and nothing when poll is not the latest.
+func (q *Queue) lease(ctx context.Context, l *line, hostID string, poll uint64) (*store.Task, <-chan struct{}, error) {
+	l.leasing.Lock()
+	defer l.leasing.Unlock()
+	news, latest := q.look(l, poll) // before the look at the table, so that a task written in between is not missed
+	if !latest {
+		return nil, nil, nil
+	}
+	row, err := q.store.LeaseTask(ctx, hostID, Lease)
+	return row, news, err
 }
 
 func decode(row *store.Task) (*protocol.Task, error) {
