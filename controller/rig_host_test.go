@@ -27,6 +27,7 @@ type testHost struct {
 	token    string
 
 	mu   sync.Mutex
+	run  *agent.Agent
 	end  context.CancelFunc
 	done chan error
 }
@@ -71,7 +72,19 @@ func (h *testHost) start() {
 	go func() { done <- a.Run(ctx) }()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.end, h.done = cancel, done
+	h.run, h.end, h.done = a, cancel, done
+}
+
+// look lets the agent's own net come round now: a runner is called running a sweep interval after its start.
+func (h *testHost) look() {
+	h.r.t.Helper()
+	h.r.clock.advance(agent.SweepInterval)
+	h.mu.Lock()
+	a := h.run
+	h.mu.Unlock()
+	if err := a.ReconcileOnce(h.r.t.Context()); err != nil {
+		h.r.t.Fatal(err)
+	}
 }
 
 // stop ends the agent in order; workloads go on.
