@@ -46,7 +46,7 @@ func (machine) BootTime() time.Time        { return time.Time{} }
 func (r *rig) host(name string, capacity int) *testHost {
 	r.t.Helper()
 	h := &testHost{
-		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &link{r: r}, state: filepath.Join(r.t.TempDir(), "agent.json"),
+		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &link{r: r}, state: filepath.Join(r.dir, name+".json"),
 	}
 	var err error
 	if h.token, err = r.c().NewJoinToken(r.t.Context(), name, false, time.Minute); err != nil {
