@@ -27,6 +27,7 @@ type testHost struct {
 	token    string
 
 	mu   sync.Mutex
+	run  *agent.Agent
 	end  context.CancelFunc
 	done chan error
 }
@@ -45,7 +46,7 @@ func (machine) BootTime() time.Time        { return time.Time{} }
 func (r *rig) host(name string, capacity int) *testHost {
 	r.t.Helper()
 	h := &testHost{
-		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &link{r: r}, state: filepath.Join(r.t.TempDir(), "agent.json"),
+		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &link{r: r}, state: filepath.Join(r.dir, name+".json"),
 	}
 	var err error
 	if h.token, err = r.c().NewJoinToken(r.t.Context(), name, false, time.Minute); err != nil {
@@ -71,7 +72,19 @@ func (h *testHost) start() {
 	go func() { done <- a.Run(ctx) }()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.end, h.done = cancel, done
+	h.run, h.end, h.done = a, cancel, done
+}
+
+// look lets the agent's own net come round now: a runner is called running a sweep interval after its start.
+func (h *testHost) look() {
+	h.r.t.Helper()
+	h.r.clock.advance(agent.SweepInterval)
+	h.mu.Lock()
+	a := h.run
+	h.mu.Unlock()
+	if err := a.ReconcileOnce(h.r.t.Context()); err != nil {
+		h.r.t.Fatal(err)
+	}
 }
 
 // stop ends the agent in order; workloads go on.

@@ -132,6 +132,22 @@ func (r *rig) runner(states ...store.RunnerState) store.Runner {
 	return got
 }
 
+// idle waits until the only live runner has registered, and lets its host say so.
+func (r *rig) idle() store.Runner {
+	r.t.Helper()
+	if got := r.runner(store.RunnerRegistering, store.RunnerIdle); got.State == store.RunnerIdle {
+		return got
+	}
+	r.until("the runner is online", func() bool { rs := r.gh.Runners(); return len(rs) == 1 && rs[0].Online })
+	r.until("the host has said that it started", func() bool {
+		for _, h := range r.hosts {
+			h.look()
+		}
+		return r.runner(store.RunnerRegistering, store.RunnerIdle).State == store.RunnerIdle
+	})
+	return r.runner(store.RunnerIdle)
+}
+
 // jobRow is our row of a job of GitHub, if there is one.
 func (r *rig) jobRow(in string, id int64) store.Job {
 	r.t.Helper()

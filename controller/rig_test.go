@@ -44,6 +44,7 @@ type rig struct {
 	front atomic.Pointer[http.Handler] // what web serves; nil while the controller is down
 	set   Settings
 	mint  *github.Governor
+	dir   string // of the hosts' state files
 
 	mu    sync.Mutex
 	ctl   *Controller
@@ -60,7 +61,7 @@ type rigOptions struct {
 // newRig starts a GitHub and a controller. Nothing else is there yet.
 func newRig(t *testing.T, o rigOptions) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: &clock{}, log: &logBuffer{}, http: github.NewHTTPClient(), set: DefaultSettings()}
+	r := &rig{t: t, clock: &clock{}, log: &logBuffer{}, http: github.NewHTTPClient(), set: DefaultSettings(), dir: t.TempDir()}
 	r.set.Tick, r.set.PollFallback, r.set.PollInterval, r.set.JobRecheck = time.Hour, false, time.Hour, time.Hour
 	r.set.HeartbeatInterval = 100 * time.Millisecond
 	if o.settings != nil {

@@ -63,7 +63,7 @@ func TestRunnerTakenByAForeignJobIsReplaced(t *testing.T) {
 	r.waitJob(thief, simgithub.StatusInProgress, "")
 	r.gh.ReleaseJob(ours)
 	r.gh.SetDeliveryPolicy(nil)
-	r.runner(store.RunnerIdle)
+	r.idle()
 	r.clock.advance(idleSuspect)
 	r.c().housekeep(t.Context())
 	r.completed(ours, "success")
@@ -79,14 +79,15 @@ func TestRunnerTakenByAForeignJobIsReplaced(t *testing.T) {
 func TestIdleRegistrationDeletedByGitHubIsReplaced(t *testing.T) {
 	t.Parallel()
 	r, _ := fleet(t, rigOptions{}, func(p *store.Pool) { p.Min = 1 })
-	first := r.runner(store.RunnerIdle)
+	first := r.idle()
 	if !r.gh.RemoveRunner(first.GitHubID) {
 		t.Fatal("GitHub did not delete the registration")
 	}
-	r.until("another runner is idle", func() bool {
+	r.until("another runner is starting", func() bool {
 		live := r.live()
-		return len(live) == 1 && live[0].ID != first.ID && live[0].State == store.RunnerIdle
+		return len(live) == 1 && live[0].ID != first.ID
 	})
+	r.idle()
 	r.completed(r.job("ok"), "success")
 }
 
@@ -94,7 +95,7 @@ func TestIdleRegistrationDeletedByGitHubIsReplaced(t *testing.T) {
 func TestRunnerThatMissedTheEndOfItsRegistrationIsReplaced(t *testing.T) {
 	t.Parallel()
 	r, p := fleet(t, rigOptions{}, func(p *store.Pool) { p.Min = 1 })
-	first := r.runner(store.RunnerIdle)
+	first := r.idle()
 	r.hosts[0].engine.deafen(first.ID)
 	r.gh.RemoveRunner(first.GitHubID)
 	in, err := r.st.Installation(t.Context(), p.InstallationID)
@@ -112,10 +113,11 @@ func TestRunnerThatMissedTheEndOfItsRegistrationIsReplaced(t *testing.T) {
 	}
 	r.clock.advance(goneGrace + time.Second)
 	reap()
-	r.until("another runner is idle", func() bool {
+	r.until("another runner is starting", func() bool {
 		live := r.live()
-		return len(live) == 1 && live[0].ID != first.ID && live[0].State == store.RunnerIdle
+		return len(live) == 1 && live[0].ID != first.ID
 	})
+	r.idle()
 }
 
 // A25: GitHub refuses the version of the image's runner. That is a problem with a name, and not recreated without end.
@@ -208,7 +210,7 @@ func TestEndedRunnerThatGitHubStillListsIsNoCapacity(t *testing.T) {
 func TestJobGivenInTheInstantOfRetirementSurvives(t *testing.T) {
 	t.Parallel()
 	r, _ := fleet(t, rigOptions{}, func(p *store.Pool) { p.Min = 1 })
-	idle := r.runner(store.RunnerIdle)
+	idle := r.idle()
 	r.gh.SetDeliveryPolicy(func(simgithub.DeliveryRecord) simgithub.DeliveryAction { return simgithub.Hold })
 	id := r.job("wait") // the controller does not hear that it runs
 	r.waitJob(id, simgithub.StatusInProgress, "")
