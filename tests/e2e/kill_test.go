@@ -42,8 +42,10 @@ func TestControllerKilledAtEveryStep(t *testing.T) {
 
 func killedAt(t *testing.T, point int) {
 	dir := t.TempDir()
+	// An address of its own: on the common one a connection of another fleet could take the port while nobody listens.
+	listen := fmt.Sprintf("127.0.7.%d:0", 1+point)
 	f, err := demo.Start(t.Context(), demo.Options{
-		NodeOptions: demo.NodeOptions{Dir: dir, Capacity: 2, Settings: quick(), Logger: testLog()},
+		NodeOptions: demo.NodeOptions{Dir: dir, Listen: listen, Capacity: 2, Settings: quick(), Logger: testLog()},
 		MaxPool:     2, Engine: engine, NoAgent: true,
 	})
 	if err != nil {
