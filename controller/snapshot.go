@@ -43,7 +43,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 			IdleTimeout: p.IdleTimeout, ScaleUpDelay: p.ScaleUpDelay, MaxLifetime: p.MaxLifetime, RepoLimit: p.RepoLimit,
 		})
 	}
-	jobs, err := c.store.Jobs(ctx, store.JobFilter{States: []store.JobState{store.JobQueued, store.JobInProgress}})
+	jobs, err := c.store.DemandJobs(ctx)
 	if err != nil {
 		return fail("jobs", err)
 	}
@@ -59,9 +59,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 			State: string(j.State), QueuedAt: j.SeenAt,
 		})
 	}
-	runners, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{
-		store.RunnerProvisioning, store.RunnerRegistering, store.RunnerIdle, store.RunnerBusy, store.RunnerDraining, store.RunnerFailed,
-	}})
+	runners, err := c.store.DemandRunners(ctx)
 	if err != nil {
 		return fail("runners", err)
 	}
