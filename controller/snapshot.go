@@ -50,13 +50,11 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	}
 	// Runners are read before jobs. A job whose runner was seen starting may so be seen running or over, which is put right
 	// below; the other way round, a job seen queued whose runner has meanwhile taken it would be given a second one.
-	runners, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{
-		store.RunnerProvisioning, store.RunnerRegistering, store.RunnerIdle, store.RunnerBusy, store.RunnerDraining, store.RunnerFailed,
-	}})
+	runners, err := c.store.DemandRunners(ctx)
 	if err != nil {
 		return fail("runners", err)
 	}
-	jobs, err := c.store.Jobs(ctx, store.JobFilter{States: []store.JobState{store.JobQueued, store.JobInProgress}})
+	jobs, err := c.store.DemandJobs(ctx)
 	if err != nil {
 		return fail("jobs", err)
 	}
@@ -89,7 +87,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 }
 
 // schedulerRunner says what a runner is to the decision. executing means that a job names it as its runner.
-func schedulerRunner(r store.Runner, repo map[string]string, executing bool) scheduler.Runner {
+func schedulerRunner(r store.DemandRunner, repo map[string]string, executing bool) scheduler.Runner {
 	of := r.JobID
 	if of == "" {
 		of = r.DemandJobID

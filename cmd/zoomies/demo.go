@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
@@ -35,7 +34,7 @@ func demoCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.IntVar(&f.jobs, "jobs", 20, "how many jobs to queue")
-	fl.IntVar(&f.capacity, "capacity", max(4, 2*runtime.NumCPU()), "runners that the demo's host holds at once")
+	fl.IntVar(&f.capacity, "capacity", 0, "runners that the demo's host holds at once; 0 is one for each job, so that none waits for another to end")
 	fl.BoolVar(&f.exit, "exit", false, "end when the jobs have; otherwise serve until Ctrl-C")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object as the last line, and nothing for a terminal")
 	fl.StringVar(&f.image, "image", "", "archive of the runner image (default: demo-image.tar beside this program)")
@@ -44,8 +43,11 @@ func demoCommand() *cobra.Command {
 }
 
 func runDemo(cmd *cobra.Command, f demoFlags) (err error) {
-	if f.jobs < 1 || f.capacity < 1 {
-		return errors.New("--jobs and --capacity must be at least 1")
+	if f.jobs < 1 || f.capacity < 0 {
+		return errors.New("--jobs must be at least 1, and --capacity not negative")
+	}
+	if f.capacity == 0 {
+		f.capacity = f.jobs
 	}
 	if f.image == "" {
 		self, err := os.Executable()

@@ -91,6 +91,11 @@ func (s *Store) Runners(ctx context.Context, f RunnerFilter) ([]Runner, error) {
 	var w where
 	if len(f.States) > 0 {
 		w.in("state", anys(f.States))
+		live := true
+		for _, st := range f.States {
+			live = live && st.Live()
+		}
+		f.Live = f.Live || live // lets the index of live runners serve
 	}
 	if f.Live {
 		w.add(liveRunner)

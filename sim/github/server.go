@@ -189,6 +189,13 @@ func (s *Server) guid() string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffffffffffff)
 }
 
+// Changed is closed at the next change of any state: take it, look, and wait for it when what was seen is not enough.
+func (s *Server) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
 // touch tells everyone who waits that something changed. Called under mu.
 func (s *Server) touch() {
 	close(s.changed)

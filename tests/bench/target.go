@@ -22,6 +22,7 @@ type target struct {
 	store *store.Store
 	send  func(ctx context.Context, job int64, step int) error
 	in    store.Installation
+	pool  store.Pool
 	tmpl  template
 	ends  []func() error // in reverse
 }
@@ -76,7 +77,7 @@ func (t *target) seed(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = t.store.CreatePool(ctx, store.Pool{
+	t.pool, err = t.store.CreatePool(ctx, store.Pool{
 		Name: "bench", InstallationID: t.in.ID, Labels: []string{"linux", "bench"}, Backend: "podman", Image: "none", Max: 10, Enabled: true, Ephemeral: true,
 	})
 	return err

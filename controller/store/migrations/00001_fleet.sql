@@ -152,6 +152,8 @@ CREATE TABLE runners (
 CREATE INDEX runners_created ON runners (created_at, id);
 CREATE INDEX runners_live ON runners (created_at, id) WHERE state NOT IN ('removed', 'failed');
 CREATE INDEX runners_finished ON runners (finished_at) WHERE state IN ('removed', 'failed');
+CREATE INDEX runners_kept ON runners (created_at, id) WHERE state <> 'removed';
+CREATE INDEX runners_unclean ON runners (created_at, id) WHERE state IN ('removed', 'failed') AND NOT (deregistered AND cleaned);
 
 CREATE TABLE tasks (
     id          TEXT PRIMARY KEY NOT NULL,
