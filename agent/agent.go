@@ -67,6 +67,7 @@ type Agent struct {
 	fleet    *fleet
 	orphans  orphans
 	blind    sync.Map // backends that did not answer the last sweep
+	sighted  sync.Map // names of backends that have answered since this agent started
 	starts   *startQueue
 	cooldown *cooldown
 	tasks    *taskTable

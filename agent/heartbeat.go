@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,7 +49,10 @@ func (a *Agent) heartbeatLoop(ctx context.Context) {
 // heartbeat measures the host.
 func (a *Agent) heartbeat(ctx context.Context) protocol.Heartbeat {
 	load := a.machine.Load()
+	holds, counted := a.holds()
 	return protocol.Heartbeat{
+		Holds:             holds,
+		Counted:           counted,
 		Version:           a.cfg.Version,
 		Host:              a.hostInfo(ctx),
 		Load1:             load.Load1,
@@ -56,6 +60,20 @@ func (a *Agent) heartbeat(ctx context.Context) protocol.Heartbeat {
 		MemoryAvailableMB: load.MemoryAvailableMB,
 		Usage:             a.usage.all(),
 	}
+}
+
+// holds are the runners that the host has, and whether that is all of them: an engine that has not been seen since this agent
+// started, or is out of sight now, may have more.
+func (a *Agent) holds() (ids []string, all bool) {
+	all = true
+	for _, b := range a.backends {
+		_, blind := a.blind.Load(b.Name())
+		_, seen := a.sighted.Load(b.Name())
+		all = all && seen && !blind
+	}
+	a.fleet.mu.Lock()
+	defer a.fleet.mu.Unlock()
+	return slices.Sorted(maps.Keys(a.fleet.byID)), all
 }
 
 // hostInfo describes the host. How much machine it has is the engine's answer where there is

@@ -65,6 +65,7 @@ func (a *Agent) observe(ctx context.Context, b backend.Backend) ([]backend.Workl
 	if err != nil {
 		return nil, err
 	}
+	defer a.sighted.Store(b.Name(), true) // once its runners are in the books
 	for _, w := range a.match(b.Name(), ws, listed) {
 		e := a.verdict(ctx, b, w)
 		if a.fleet.finished(w.RunnerID, e) {

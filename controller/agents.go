@@ -91,6 +91,11 @@ func (a agents) Heartbeat(ctx context.Context, cred protocol.Credential, hb prot
 	if err != nil {
 		return protocol.HeartbeatResponse{}, err
 	}
+	if hb.Counted {
+		if err := a.c.noteHeld(ctx, h, hb.Holds); err != nil {
+			return protocol.HeartbeatResponse{}, err
+		}
+	}
 	quiet := a.c.now().Sub(before.LastHeartbeatAt) > a.c.set.Scheduler.HeartbeatTimeout
 	if quiet || h.Capacity != before.Capacity || !slices.Equal(h.Backends, before.Backends) || !maps.Equal(h.Labels, before.Labels) {
 		a.c.bus.Publish(events.HostChanged, h.ID)

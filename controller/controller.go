@@ -98,6 +98,7 @@ type Controller struct {
 	queue    *tasks.Queue
 	metrics  *metrics.Set
 	problems *problems
+	said     sayer
 
 	reconcile events.Wake
 	provision events.Wake

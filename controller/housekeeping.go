@@ -8,6 +8,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -136,13 +137,31 @@ func (c *Controller) removeOutlived(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		if _, _, err := c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: "its job has completed and it did not exit"}); err != nil {
-			errs = append(errs, ignoreTransition(err))
-			continue
-		}
-		errs = append(errs, c.removeWorkload(ctx, r))
+		c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error { return c.removeIdler(ctx, r) })
 	}
 	return errors.Join(errs...)
+}
+
+// removeIdler removes a runner whose job is over as far as we know. Its registration goes first, as in a retirement: GitHub
+// refuses that for one that is executing after all.
+func (c *Controller) removeIdler(ctx context.Context, r store.Runner) error {
+	gone, err := c.deregister(ctx, r)
+	if errors.Is(err, github.ErrRunnerBusy) {
+		c.log.Info("keeping a runner whose job is said to be over: GitHub says that it is busy", "runner", r.ID)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if gone {
+		if err := c.store.SetRunnerDeregistered(ctx, r.ID); err != nil {
+			return err
+		}
+	}
+	if r, _, err = c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: "its job has completed and it did not exit"}); err != nil {
+		return ignoreTransition(err)
+	}
+	return c.removeWorkload(ctx, r)
 }
 
 // idleSuspect is how long a runner may be idle, as far as we know, while a job waits for its pool.

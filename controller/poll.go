@@ -58,6 +58,7 @@ type pollState struct {
 	last, full time.Time
 	rechecked  time.Time            // the last look at silent jobs
 	asked      map[string]time.Time // silent jobs that GitHub was asked about in vain
+	missing    map[string]int       // of those, how often GitHub said that there is no such job
 }
 
 func (c *Controller) pollInstallation(ctx context.Context, in store.Installation, st *pollState) {
@@ -171,11 +172,11 @@ func (c *Controller) recheck(ctx context.Context, in store.Installation, st *pol
 	var errs []error
 	for _, j := range silent {
 		s, err := api.Job(ctx, j.Repository, j.GitHubID)
-		if errors.Is(err, github.ErrNotFound) {
-			// Its run was deleted: nothing will ever be heard of it again.
+		if errors.Is(err, github.ErrNotFound) && c.vanished(ctx, j, st) {
 			s, err = github.JobState{GitHubID: j.GitHubID, RunID: j.RunID, Repository: j.Repository, Status: "completed", Conclusion: "deleted", CompletedAt: now}, nil
 		}
 		if err == nil {
+			delete(st.missing, j.ID)
 			_, err = c.learnJob(ctx, in.ID, s)
 		} else if err = c.githubErr(ctx, in, err); errors.Is(err, errHeld) {
 			return err
@@ -186,6 +187,24 @@ func (c *Controller) recheck(ctx context.Context, in store.Installation, st *pol
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// vanishedAfter is how often GitHub must say that a job does not exist, with a recheck between, until that is believed.
+const vanishedAfter = 3
+
+// vanished says whether a job that GitHub does not find was deleted with its run. GitHub answers the same when it merely hides a
+// repository for a while, so it is asked again, and a job that a live runner of ours executes exists whatever it says.
+func (c *Controller) vanished(ctx context.Context, j store.Job, st *pollState) bool {
+	if j.RunnerID != "" {
+		if r, err := c.store.Runner(ctx, j.RunnerID); err != nil || r.State.Live() {
+			return false
+		}
+	}
+	if st.missing == nil {
+		st.missing = map[string]int{}
+	}
+	st.missing[j.ID]++
+	return st.missing[j.ID] >= vanishedAfter
 }
 
 func (c *Controller) silentJobs(ctx context.Context, in store.Installation, st *pollState, now time.Time) ([]store.Job, error) {

@@ -21,6 +21,8 @@ const (
 	ProblemPollOnly      = "github.polling_only"
 	ProblemClientMissing = "pool.docker_client_missing"
 	ProblemRunnerAging   = "runners.image_aging"
+	ProblemPoolBlocked   = "pool.blocked"
+	ProblemUnmatched     = "jobs.unmatched"
 )
 
 // problems holds what stands now, by code and subject.

@@ -159,10 +159,12 @@ func (c *Controller) noteRegistration(ctx context.Context, r store.Runner, reg g
 	case r.State == store.RunnerIdle && listed && reg.Busy:
 		_, _, err = c.transition(ctx, r.ID, store.RunnerBusy, store.Change{Message: "GitHub says that it runs a job"})
 	case r.State == store.RunnerIdle && !listed && settled:
-		c.log.Info("retiring a runner whose registration GitHub has deleted", "runner", r.ID)
-		if err = c.store.SetRunnerDeregistered(ctx, r.ID); err == nil {
-			c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error { return c.retire(ctx, r.ID, "GitHub deleted its registration") })
-		}
+		// A list is no proof: its pages shift. Retiring deletes the registration by its number, which GitHub refuses for one
+		// that is busy and answers alike for one that is gone.
+		c.log.Info("retiring a runner that GitHub does not list", "runner", r.ID)
+		c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error { return c.retire(ctx, r.ID, "GitHub has deleted its registration") })
+	case r.State == store.RunnerIdle && listed && reg.Status == github.StatusOffline && settled:
+		err = c.failRunner(ctx, r.ID, "its workload runs, but GitHub has not seen it online: can containers on its host reach GitHub?")
 	case r.State == store.RunnerBusy && r.JobID == "" && listed && !reg.Busy && settled:
 		// It was busy by GitHub's word alone, with a job that was taken back before it began.
 		_, _, err = c.transition(ctx, r.ID, store.RunnerIdle, store.Change{Message: "GitHub says that it waits for a job"})

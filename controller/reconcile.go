@@ -44,6 +44,7 @@ func (c *Controller) pass(ctx context.Context) (time.Duration, error) {
 	err = c.apply(ctx, snap, plan)
 	c.noteWaiting(plan)
 	c.observe(snap, plan)
+	c.say(snap, plan)
 	c.metrics.Observe(metrics.ReconcileSeconds, c.now().Sub(start))
 	return c.nextLook(snap, plan), err
 }
@@ -182,7 +183,9 @@ func (c *Controller) runnerMoved(ctx context.Context, r store.Runner) {
 	c.reconcile.Set()
 	c.observeStages(ctx, r)
 	if r.State == store.RunnerRemoved || r.State == store.RunnerFailed {
-		c.metrics.Inc(metrics.RunnersEnded, c.poolName(ctx, r.PoolID), string(r.State))
+		if r.StateAt.Equal(r.FinishedAt) { // not a failed one that is put away
+			c.metrics.Inc(metrics.RunnersEnded, c.poolName(ctx, r.PoolID), string(r.State))
+		}
 		c.cleanup.Set()
 	}
 }

@@ -122,6 +122,10 @@ type Heartbeat struct {
 	CPUUsed           float64       `json:"cpu_used"`
 	MemoryAvailableMB int64         `json:"memory_available_mb"`
 	Usage             []RunnerUsage `json:"usage,omitempty"`
+	// Holds are the runners that the host has, starting ones too. Counted says that the list is complete: every backend has
+	// answered. Without it, absence from the list means nothing.
+	Holds   []string `json:"holds,omitempty"`
+	Counted bool     `json:"counted,omitempty"`
 }
 
 // RunnerUsage is the latest sample of one runner.

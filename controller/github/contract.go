@@ -60,6 +60,9 @@ type JIT struct {
 	Config   secrets.Value // the encoded JIT configuration
 }
 
+// StatusOffline is the Status of a registration whose runner is not connected.
+const StatusOffline = "offline"
+
 // Registration is a runner as GitHub lists it.
 type Registration struct {
 	ID     int64

@@ -1,0 +1,88 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
+)
+
+// sayer remembers what was last said of each pool and job, so that a pass says only what is new. Only the reconcile loop
+// uses it.
+type sayer struct{ pools, jobs map[string]string }
+
+// say tells the log and the problems why pools cannot have what they want, and which jobs no pool can take.
+func (c *Controller) say(snap scheduler.Snapshot, plan scheduler.Plan) {
+	names := map[string]string{}
+	for _, p := range snap.Pools {
+		names[p.ID] = p.Name
+	}
+	pools := map[string]string{}
+	for _, d := range plan.Pools {
+		b := d.Blocked
+		if b == nil {
+			c.problems.clear(ProblemPoolBlocked, d.PoolID)
+			continue
+		}
+		why := blockedSentence(*b)
+		pools[d.PoolID] = why
+		if c.said.pools[d.PoolID] != why {
+			c.log.Info("a pool cannot have the runners it wants", "pool", names[d.PoolID], "wanted", b.Wanted, "why", why, "fix", b.Fix)
+		}
+		if b.AtCapacity || !b.Until.IsZero() { // normal, and over by itself
+			c.problems.clear(ProblemPoolBlocked, d.PoolID)
+			continue
+		}
+		c.problems.raise(d.PoolID, Problem{
+			Code:  ProblemPoolBlocked,
+			Title: fmt.Sprintf("Pool %s wants %d more runners and no host can take them", names[d.PoolID], b.Wanted),
+			Why:   why,
+			Fix:   b.Fix,
+		})
+	}
+	c.said.pools = pools
+	c.sayUnmatched(plan.Unmatched)
+}
+
+func blockedSentence(b scheduler.Blocked) string {
+	if len(b.Causes) == 0 {
+		return "there is no host"
+	}
+	var parts []string
+	for _, cause := range b.Causes {
+		parts = append(parts, fmt.Sprintf("%d × %s", cause.Hosts, cause.What))
+	}
+	return "hosts: " + strings.Join(parts, ", ")
+}
+
+// sayUnmatched speaks of jobs that wait for a pool that nobody has made. Jobs for GitHub's own machines are none of ours.
+func (c *Controller) sayUnmatched(us []scheduler.Unmatched) {
+	jobs := map[string]string{}
+	for _, u := range us {
+		if u.Hosted {
+			continue
+		}
+		jobs[u.JobID] = u.Reason
+		if c.said.jobs[u.JobID] != u.Reason {
+			c.log.Info("no pool can take a job", "job", u.JobID, "why", u.Reason)
+		}
+	}
+	c.said.jobs = jobs
+	if len(jobs) == 0 {
+		c.problems.clear(ProblemUnmatched, "")
+		return
+	}
+	example := ""
+	for _, u := range us {
+		if !u.Hosted {
+			example = u.Reason
+			break
+		}
+	}
+	c.problems.raise("", Problem{
+		Code:  ProblemUnmatched,
+		Title: fmt.Sprintf("%d queued jobs ask for labels that no pool offers", len(jobs)),
+		Why:   "The first of them: " + example + ".",
+		Fix:   "Make a pool with those labels, or change the workflow's runs-on.",
+	})
+}
