@@ -87,7 +87,7 @@ func (s Spec) Labels(role string) map[string]string {
 	}
 }
 
-// DaemonName is the name of the sidecar's workload.
+// DaemonName is the sidecar's container.
 func (s Spec) DaemonName() string { return s.Name + "-daemon" }
 
 // WorkVolume is the volume that runner and sidecar share at WorkDir.
@@ -95,6 +95,9 @@ func (s Spec) WorkVolume() string { return s.Name + "-work" }
 
 // SocketVolume is the volume that carries the daemon's socket.
 func (s Spec) SocketVolume() string { return s.Name + "-socket" }
+
+// DataVolume is where the daemon keeps its images, at Daemon.DataDir.
+func (s Spec) DataVolume() string { return s.Name + "-data" }
 
 // RunnerEnv is the spec's environment plus what a sidecar makes true. The spec's own values
 // win.
@@ -129,7 +132,8 @@ func (d Daemon) Env() map[string]string {
 }
 
 // DataDir is where the daemon keeps its images: a volume of its own, because an overlay
-// cannot be stacked on the container's overlay.
+// cannot be stacked on the container's overlay. It has a name and labels so that it is found
+// when its container is gone.
 func (d Daemon) DataDir() string {
 	if d.Kind == DaemonPodman {
 		return "/var/lib/containers"

@@ -132,22 +132,45 @@ func testBrokenDaemon(t *testing.T, h Harness) {
 	}
 }
 
-// A45: whatever half is gone already (a reboot, somebody's prune), nothing stays.
+// A45: whatever part is gone already (a reboot, somebody's prune), nothing of it stays.
 func testHalfPair(t *testing.T, h Harness) {
 	r := start(t, h)
-	w := r.create(r.withDaemon(sleeper, backend.DaemonDocker, h.DaemonImage))
-	for id, other := range r.listed() {
-		if other.Role == backend.RoleDaemon {
-			// Removing by the sidecar's ID takes the whole pair.
-			if err := r.Remove(r.ctx, id); err != nil {
-				t.Fatal(err)
+	for name, take := range map[string]func(runner, sidecar string) (remove string){
+		"nothing is gone, removed by the sidecar": func(_, sidecar string) string { return sidecar },
+		"the runner is gone":                      func(runner, _ string) string { h.Delete(t, runner); return runner },
+		"both are gone": func(runner, sidecar string) string {
+			h.Delete(t, runner)
+			h.Delete(t, sidecar)
+			return runner
+		},
+		"both are gone and forgotten": func(runner, sidecar string) string {
+			h.Delete(t, runner)
+			h.Delete(t, sidecar)
+			r.Backend = h.New(t, r.host)
+			return runner
+		},
+	} {
+		spec := r.withDaemon(sleeper, backend.DaemonDocker, h.DaemonImage)
+		w := r.create(spec)
+		sidecar := ""
+		for id, other := range r.listed() {
+			if other.Role == backend.RoleDaemon {
+				sidecar = id
 			}
 		}
-	}
-	if left := r.listed(); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
-	if err := r.Remove(r.ctx, w.ID); err != nil {
-		t.Errorf("removing what is gone: %v", err)
+		id := take(w.ID, sidecar)
+		for range 2 {
+			if err := r.Remove(r.ctx, id); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if left := r.listed(); len(left) != 0 {
+			t.Errorf("%s, and left are %v", name, left)
+		}
+		for _, left := range h.Leftovers(t) {
+			if strings.HasPrefix(left, spec.Name) {
+				t.Errorf("%s, and left is %s", name, left)
+			}
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (e *EngineFixture) Foreign(t *testing.T, labels map[string]string) (id stri
 // Leftovers are the containers and volumes on the engine.
 func (e *EngineFixture) Leftovers(t *testing.T) []string {
 	t.Helper()
-	containers, err := e.Podman(t.Context(), "ps", "--all", "--quiet", "--no-trunc")
+	containers, err := e.Podman(t.Context(), "ps", "--all", "--format", "{{.Names}}={{.State}}={{.ID}}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +43,14 @@ func (e *EngineFixture) Leftovers(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return append(strings.Fields(containers), strings.Fields(volumes)...)
+}
+
+// Delete removes one container with the plain podman command.
+func (e *EngineFixture) Delete(t *testing.T, id string) {
+	t.Helper()
+	if _, err := e.Podman(t.Context(), "rm", "--force", "--time", "0", id); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Down ends the service; its containers live on.

@@ -30,6 +30,8 @@ type Harness struct {
 	Down, Up func(t *testing.T)
 	// Leftovers counts what is on the engine at all, volumes included, for leak checks.
 	Leftovers func(t *testing.T) []string
+	// Delete removes one container behind the backend's back.
+	Delete func(t *testing.T, id string)
 	// Isolates says that workloads are containers: limits, capabilities, sidecars.
 	Isolates bool
 	// DaemonImage has a dockerd (and a podman) that answers on its socket, SilentImage one

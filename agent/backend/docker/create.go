@@ -53,6 +53,9 @@ func (b *Backend) create(ctx context.Context, spec backend.Spec, start bool) (ba
 	if err != nil {
 		return backend.Workload{}, errors.Join(err, b.undo(ctx, made))
 	}
+	for _, id := range made.containers {
+		b.members.Note(id, spec.RunnerID)
+	}
 	return w, nil
 }
 

@@ -18,7 +18,7 @@ import (
 // made is in made, also when it fails.
 func (b *Backend) startDaemon(ctx context.Context, spec backend.Spec, f features, made *made) (string, error) {
 	socketDir := ""
-	for _, name := range []string{spec.WorkVolume(), spec.SocketVolume()} {
+	for _, name := range []string{spec.WorkVolume(), spec.DataVolume(), spec.SocketVolume()} {
 		dir, err := b.makeVolume(ctx, name, spec)
 		if err != nil {
 			return "", err

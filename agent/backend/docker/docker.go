@@ -34,12 +34,13 @@ type Options struct {
 
 // Backend is a Docker engine. Make it with New.
 type Backend struct {
-	socket string
-	hostID string
-	log    *slog.Logger
-	now    func() time.Time
-	api    *client.Client
-	starts engine.Starts
+	socket  string
+	hostID  string
+	log     *slog.Logger
+	now     func() time.Time
+	api     *client.Client
+	starts  engine.Starts
+	members engine.Members
 
 	mu      sync.Mutex
 	found   *features                   // nil until asked

@@ -38,6 +38,7 @@ func TestDockerIsABackend(t *testing.T) {
 			}
 		},
 		Foreign:     podman.Foreign,
+		Delete:      podman.Delete,
 		Down:        podman.Down,
 		Up:          podman.Up,
 		Leftovers:   podman.Leftovers,

@@ -13,7 +13,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
-// Logs returns stdout and stderr in the order in which they were written.
+// Logs returns stdout and stderr in the order in which the engine read them.
 func (b *Backend) Logs(ctx context.Context, id string, opts backend.LogOptions) (io.ReadCloser, error) {
 	if _, err := b.ours(ctx, id); err != nil {
 		return nil, err

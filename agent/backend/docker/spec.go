@@ -62,8 +62,11 @@ func daemonOptions(spec backend.Spec, f features) (client.ContainerCreateOptions
 		// A nested engine finds its way through version 1 hierarchies only from the top.
 		out.HostConfig.CgroupnsMode = container.CgroupnsModeHost
 	}
-	out.HostConfig.Binds = []string{spec.WorkVolume() + ":" + backend.WorkDir, spec.SocketVolume() + ":" + backend.DaemonDir}
-	out.HostConfig.Mounts = []mount.Mount{{Type: mount.TypeVolume, Target: spec.Daemon.DataDir()}} // anonymous: goes with the container
+	out.HostConfig.Binds = []string{
+		spec.WorkVolume() + ":" + backend.WorkDir,
+		spec.SocketVolume() + ":" + backend.DaemonDir,
+		spec.DataVolume() + ":" + spec.Daemon.DataDir(),
+	}
 	var err error
 	out.HostConfig.NetworkMode, err = network(spec.Network)
 	return out, err

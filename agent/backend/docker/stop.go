@@ -75,7 +75,7 @@ func (b *Backend) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	runner, volumes := "", false
+	runner, volumes := b.members.Runner(id), false
 	for _, c := range all {
 		if c.ID == id {
 			runner = c.Labels[backend.LabelRunner]
@@ -84,20 +84,26 @@ func (b *Backend) Remove(ctx context.Context, id string) error {
 	if runner == "" {
 		return b.sweep(ctx)
 	}
+	found := false
 	var errs []error
 	for _, role := range []string{backend.RoleRunner, backend.RoleDaemon} { // the runner holds the sidecar's network
 		for _, c := range all {
 			if c.Labels[backend.LabelRunner] != runner || c.Labels[backend.LabelRole] != role {
 				continue
 			}
+			found = true
 			volumes = volumes || role == backend.RoleDaemon || len(c.Mounts) > 0
 			errs = append(errs, b.removeContainer(ctx, c.ID))
 		}
 	}
-	if volumes {
+	if volumes || !found {
 		errs = append(errs, b.removeVolumes(ctx, func(of string) bool { return of == runner }))
 	}
-	return errors.Join(errs...)
+	err = errors.Join(errs...)
+	if err == nil {
+		b.members.Forget(runner)
+	}
+	return err
 }
 
 // sweep removes volumes of runners that have no container and are not being created.

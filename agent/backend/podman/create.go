@@ -60,6 +60,9 @@ func (b *Backend) create(ctx context.Context, spec backend.Spec, start bool) (ba
 	if err != nil {
 		return backend.Workload{}, errors.Join(err, b.undo(ctx, made))
 	}
+	for _, id := range made.containers {
+		b.members.Note(id, spec.RunnerID)
+	}
 	return w, nil
 }
 
@@ -73,7 +76,7 @@ func (b *Backend) build(ctx context.Context, spec backend.Spec, f features, star
 	sidecar := ""
 	if spec.Daemon != nil {
 		// A sidecar takes long, so whether it may be made is settled first.
-		if err := b.alone(ctx, spec, nil); err != nil {
+		if err := b.alone(ctx, spec); err != nil {
 			return backend.Workload{}, err
 		}
 		var err error
@@ -120,7 +123,7 @@ func (b *Backend) place(ctx context.Context, spec backend.Spec, s *specgen.SpecG
 		return err
 	})
 	if spec.Daemon == nil {
-		both.Go(func() error { return b.alone(inner, spec, &id) })
+		both.Go(func() error { return b.alone(inner, spec) })
 	}
 	if err := both.Wait(); err != nil {
 		return "", err
@@ -128,16 +131,16 @@ func (b *Backend) place(ctx context.Context, spec backend.Spec, s *specgen.SpecG
 	return id, nil
 }
 
-// alone is ErrExists when another container carries the runner's label. Its own name proves
-// which is ours while the create is under way.
-func (b *Backend) alone(ctx context.Context, spec backend.Spec, _ *string) error {
+// alone is ErrExists when another container carries the runner's label. One of the runner's
+// own name is ours, or makes the create fail.
+func (b *Backend) alone(ctx context.Context, spec backend.Spec) error {
 	found, err := b.list(ctx, map[string]string{backend.LabelRunner: spec.RunnerID})
 	if err != nil {
 		return err
 	}
 	for _, c := range found {
 		if spec.Daemon == nil && len(c.Names) > 0 && c.Names[0] == spec.Name {
-			continue // ours, or one whose name makes the create fail
+			continue
 		}
 		return fmt.Errorf("runner %s has workload %s: %w", spec.RunnerID, engine.Short(c.ID), backend.ErrExists)
 	}

@@ -43,6 +43,7 @@ func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
 	}
 	slices.SortFunc(out, func(x, y backend.Workload) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	b.forget(out)
+	b.members.See(out)
 	return out, nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
-// Logs returns stdout and stderr in the order in which they were written. The request is made
+// Logs returns stdout and stderr in the order in which the engine read them. The request is made
 // through the bindings' connection and not their Logs, which pushes lines into channels that
 // cannot be given up on.
 func (b *Backend) Logs(ctx context.Context, id string, opts backend.LogOptions) (io.ReadCloser, error) {

@@ -40,7 +40,8 @@ type Backend struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	starts engine.Starts
+	starts  engine.Starts
+	members engine.Members
 
 	mu      sync.Mutex
 	conn    context.Context // carries the bindings' connection; nil until it answered

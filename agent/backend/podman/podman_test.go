@@ -33,6 +33,7 @@ func TestPodmanIsABackend(t *testing.T) {
 			}
 		},
 		Foreign:     fixture.Foreign,
+		Delete:      fixture.Delete,
 		Down:        fixture.Down,
 		Up:          fixture.Up,
 		Leftovers:   fixture.Leftovers,

@@ -62,7 +62,7 @@ func daemonSpec(spec backend.Spec, f features) (*specgen.SpecGenerator, error) {
 	s.Volumes = []*specgen.NamedVolume{
 		{Name: spec.WorkVolume(), Dest: backend.WorkDir},
 		socketVolume(spec),
-		{Dest: spec.Daemon.DataDir()}, // anonymous: goes with the container
+		{Name: spec.DataVolume(), Dest: spec.Daemon.DataDir()},
 	}
 	return s, attach(s, spec, f)
 }
