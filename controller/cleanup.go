@@ -23,7 +23,7 @@ func (c *Controller) cleanupLoop(ctx context.Context) {
 		}
 		for _, r := range rows {
 			c.spawn(ctx, c.cleaning, r.InstallationID, r.ID, func(ctx context.Context) error {
-				err := c.cleanRunner(ctx, r)
+				err := c.cleanRunner(ctx, r.ID)
 				if err != nil && !errors.Is(err, errHeld) && ctx.Err() == nil {
 					c.log.Warn("cannot clean up after a runner yet", "runner", r.ID, "err", err)
 				}
@@ -33,7 +33,14 @@ func (c *Controller) cleanupLoop(ctx context.Context) {
 	})
 }
 
-func (c *Controller) cleanRunner(ctx context.Context, r store.Runner) error {
+func (c *Controller) cleanRunner(ctx context.Context, id string) error {
+	r, err := c.store.Runner(ctx, id) // again: the list may be older than an earlier clean-up
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	var errs []error
 	if !r.Cleaned {
 		errs = append(errs, c.cleanWorkload(ctx, r))

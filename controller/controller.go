@@ -169,6 +169,9 @@ func (c *Controller) Events() *events.Bus { return c.bus }
 // Run runs every loop until ctx ends, then waits for the work in flight. Runners are left running.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.recover(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)

@@ -274,3 +274,19 @@ func TestFailingRetirementIsNotAHotLoop(t *testing.T) {
 	r.c().reconcile.Set()
 	r.nothingLeft()
 }
+
+// A runner that a stale list names again is not minted a second time: that would delete the registration of a runner that lives.
+func TestRunnerIsMintedOnce(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	r.job("ok")
+	create := h.task()
+	row := r.runner(store.RunnerProvisioning)
+	r.c().mint(t.Context(), row) // as it was listed before its task was written
+	if rs := r.gh.Runners(); len(rs) != 1 || rs[0].ID != row.GitHubID {
+		t.Errorf("the registrations are %+v, the runner has %d", rs, row.GitHubID)
+	}
+	if got := r.runner(store.RunnerProvisioning); got.ID != create.RunnerID {
+		t.Errorf("the runner is %+v", got)
+	}
+}

@@ -14,20 +14,22 @@ func (c *Controller) leaseLoop(ctx context.Context) {
 	if c.holder.ID == "" {
 		return
 	}
-	every(ctx, LeaseTTL/3, nil, func(ctx context.Context) {
-		err := c.store.RenewLease(ctx, c.holder.ID, LeaseTTL)
-		switch {
-		case err == nil, ctx.Err() != nil:
-		case errors.Is(err, store.ErrLeaseLost):
-			c.log.Error("another controller has taken this database: stop one of the two", "err", err)
-			c.problems.raise("", Problem{
-				Code:  ProblemLeaseLost,
-				Title: "Two controllers are running over one database",
-				Why:   fmt.Sprintf("This controller's lease was taken: %v. Two schedulers create and remove runners against each other.", err),
-				Fix:   "Stop one of the two controllers, then restart the other.",
-			})
-		default:
-			c.log.Error("cannot renew the lease on the database", "err", err)
-		}
-	})
+	every(ctx, LeaseTTL/3, nil, c.renewLease)
+}
+
+func (c *Controller) renewLease(ctx context.Context) {
+	err := c.store.RenewLease(ctx, c.holder.ID, LeaseTTL)
+	switch {
+	case err == nil, ctx.Err() != nil:
+	case errors.Is(err, store.ErrLeaseLost):
+		c.log.Error("another controller has taken this database: stop one of the two", "err", err)
+		c.problems.raise("", Problem{
+			Code:  ProblemLeaseLost,
+			Title: "Two controllers are running over one database",
+			Why:   fmt.Sprintf("This controller's lease was taken: %v. Two schedulers create and remove runners against each other.", err),
+			Fix:   "Stop one of the two controllers, then restart the other.",
+		})
+	default:
+		c.log.Error("cannot renew the lease on the database", "err", err)
+	}
 }

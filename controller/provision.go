@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/cenkalti/backoff/v5"
@@ -78,6 +79,11 @@ func transient(err error) bool {
 // already, an earlier answer was lost (or its controller was killed): that registration's secret cannot be had
 // again, so it is deleted and the name is asked for once more.
 func (c *Controller) mintOnce(ctx context.Context, r store.Runner) error {
+	// The list that named this runner may be older than the end of an earlier mint of it. A second one would find the name
+	// taken, and delete the registration of a runner that lives.
+	if needed, err := c.needsMint(ctx, r.ID); err != nil || !needed {
+		return err
+	}
 	api, in, err := c.github(ctx, r.InstallationID)
 	if err != nil {
 		return err
@@ -119,6 +125,15 @@ func (c *Controller) mintOnce(ctx context.Context, r store.Runner) error {
 		}
 	}
 	return nil
+}
+
+func (c *Controller) needsMint(ctx context.Context, id string) (bool, error) {
+	r, err := c.store.Runner(ctx, id)
+	if err != nil || r.State != store.RunnerProvisioning {
+		return false, err
+	}
+	ts, err := c.store.Tasks(ctx, id)
+	return !slices.ContainsFunc(ts, func(t store.Task) bool { return t.Kind == string(createKind) }), err
 }
 
 func (c *Controller) mintJIT(ctx context.Context, api github.API, sc github.Scope, p store.Pool, r store.Runner) (github.JIT, error) {

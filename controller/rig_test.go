@@ -43,6 +43,7 @@ type rig struct {
 	web   *httptest.Server
 	front atomic.Pointer[http.Handler] // what web serves; nil while the controller is down
 	set   Settings
+	still bool
 	mint  *github.Governor
 	dir   string // of the hosts' state files
 
@@ -56,6 +57,7 @@ type rig struct {
 type rigOptions struct {
 	settings func(*Settings)
 	limits   simgithub.Limits
+	still    bool // the controller's loops do not run: it only takes in what it is told
 }
 
 // newRig starts a GitHub and a controller. Nothing else is there yet.
@@ -63,6 +65,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: &clock{}, log: &logBuffer{}, http: github.NewHTTPClient(), set: DefaultSettings(), dir: t.TempDir()}
 	r.set.Tick, r.set.PollFallback, r.set.PollInterval, r.set.JobRecheck = time.Hour, false, time.Hour, time.Hour
+	r.still = o.still
 	r.set.HeartbeatInterval = 100 * time.Millisecond
 	if o.settings != nil {
 		o.settings(&r.set)
@@ -125,7 +128,11 @@ func (r *rig) startController() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
+	if r.still {
+		done <- nil
+	} else {
+		go func() { done <- c.Run(ctx) }()
+	}
 	h := c.Handler()
 	r.front.Store(&h)
 	r.mu.Lock()

@@ -93,10 +93,13 @@ func schedulerRunner(r store.DemandRunner, repo map[string]string, executing boo
 		of = r.DemandJobID
 	}
 	state := r.State
-	// One that has a job takes no other: whether its row says so yet (the link follows the job's own state), or will never
-	// (only the delivery that ended the job arrived).
-	if taken := executing || r.Ephemeral && r.JobID != ""; taken && (state == store.RunnerRegistering || state == store.RunnerIdle) {
-		state = store.RunnerBusy
+	// One that has a job takes no other: whether its row says so yet (the link follows the job's own state, and its host's
+	// word that it has started may come last), or will never (only the delivery that ended the job arrived).
+	if executing || r.Ephemeral && r.JobID != "" {
+		switch state {
+		case store.RunnerProvisioning, store.RunnerRegistering, store.RunnerIdle:
+			state = store.RunnerBusy
+		}
 	}
 	return scheduler.Runner{
 		ID: r.ID, PoolID: r.PoolID, HostID: r.HostID, State: string(state), Repository: repo[of],

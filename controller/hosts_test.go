@@ -1,0 +1,388 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/controller/store"
+)
+
+// scripted is a host whose agent's every word a test says.
+type scripted struct {
+	r    *rig
+	cred protocol.Credential
+}
+
+// scripted joins a host without an agent.
+func (r *rig) scripted(name string) scripted {
+	r.t.Helper()
+	token, err := r.c().NewJoinToken(r.t.Context(), name, false, time.Minute)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := r.c().Agents().Join(r.t.Context(), protocol.JoinRequest{Token: token, Name: name, Version: "test", Host: hostInfo()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return scripted{r, protocol.Credential{HostID: resp.HostID, Token: resp.AgentToken, Instance: "one"}}
+}
+
+func hostInfo() protocol.HostInfo {
+	return protocol.HostInfo{OS: "linux", Arch: "amd64", CPUs: 4, MemoryMB: 8192, Capacity: 10, Backends: []protocol.BackendInfo{{Name: "podman"}}}
+}
+
+func (s scripted) beat() {
+	s.r.t.Helper()
+	if _, err := s.r.c().Agents().Heartbeat(s.r.t.Context(), s.cred, protocol.Heartbeat{Version: "test", Host: hostInfo()}); err != nil {
+		s.r.t.Fatal(err)
+	}
+}
+
+// task waits for the next task.
+func (s scripted) task() protocol.Task {
+	s.r.t.Helper()
+	ctx, cancel := context.WithTimeout(s.r.t.Context(), patience)
+	defer cancel()
+	for {
+		t, err := s.r.c().Agents().Poll(ctx, s.cred, patience)
+		if err != nil {
+			s.r.t.Fatalf("no task: %v\n%s", err, s.r.state())
+		}
+		if t != nil {
+			return *t
+		}
+	}
+}
+
+func (s scripted) answer(t protocol.Task, ok bool, why string) error {
+	return s.r.c().Agents().Result(s.r.t.Context(), s.cred, protocol.TaskResult{TaskID: t.ID, Attempt: t.Attempt, OK: ok, Error: why, WorkloadID: "wl-" + t.RunnerID, StartedAt: s.r.clock.now()})
+}
+
+func (s scripted) report(reps ...protocol.RunnerReport) {
+	s.r.t.Helper()
+	if _, err := s.r.c().Agents().Report(s.r.t.Context(), s.cred, reps); err != nil {
+		s.r.t.Fatal(err)
+	}
+}
+
+// report says that a runner has ended so.
+func report(r store.Runner, state store.RunnerState, exit *int) protocol.RunnerReport {
+	return protocol.RunnerReport{RunnerID: r.ID, State: string(state), Phase: protocol.PhaseExited, ExitCode: exit, WorkloadID: r.WorkloadID}
+}
+
+// joinRow is the row of a scripted host.
+func joinRow(t *testing.T, r *rig, name string) store.Host {
+	t.Helper()
+	s := r.scripted(name)
+	h, err := r.st.Host(t.Context(), s.cred.HostID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// noAgents is a fleet whose one host is scripted.
+func noAgents(t *testing.T, change func(*store.Pool)) (*rig, store.Pool, scripted) {
+	t.Helper()
+	r := newRig(t, rigOptions{})
+	in := r.install("acme", "acme/widgets")
+	p := r.pool(in, change)
+	r.gh.SetWebhookURL(r.web.URL + "/webhooks/github")
+	return r, p, r.scripted("host-1")
+}
+
+// A host is late, then unhealthy, then lost. Unhealthy it gets nothing new, lost it loses its runners, and their jobs are the fleet's failure.
+func TestHostIsUnhealthyAndThenLost(t *testing.T) {
+	t.Parallel()
+	r, p, h := noAgents(t, nil)
+	id := r.job("wait")
+	create := h.task()
+	if err := h.answer(create, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	row := r.runner(store.RunnerRegistering)
+	r.deliver("", payload("acme/widgets", "in_progress", map[string]any{"id": id, "runner_name": row.Name}), "")
+	r.runner(store.RunnerBusy)
+
+	r.clock.advance(91 * time.Second)
+	r.c().housekeep(t.Context())
+	r.job("ok")
+	r.until("the second job is known", func() bool { js, err := r.st.Jobs(t.Context(), store.JobFilter{}); return err == nil && len(js) == 2 })
+	r.settle(0)
+	if n := len(r.runners()); n != 1 {
+		t.Errorf("an unhealthy host was given a runner: %d rows", n)
+	}
+	if got := r.runner(store.RunnerBusy); got.ID != row.ID {
+		t.Error("a runner was failed on a host that is only unhealthy")
+	}
+	r.clock.advance(HostLostAfter - 91*time.Second)
+	r.c().housekeep(t.Context())
+	got, err := r.st.Runner(t.Context(), row.ID)
+	if err != nil || got.State != store.RunnerFailed || got.Message == "" {
+		t.Errorf("the lost host's runner is %s (%s): %v", got.State, got.Message, err)
+	}
+	if j := r.jobRow(p.InstallationID, id); j.FleetFault == "" || j.State != store.JobInProgress {
+		t.Errorf("its job is %s, fault %q", j.State, j.FleetFault)
+	}
+	// It comes back: it is heard, is asked to remove what was given up, and gets the waiting job.
+	h.beat()
+	kinds := map[protocol.TaskKind]bool{}
+	for range 2 {
+		task := h.task()
+		kinds[task.Kind] = true
+		if err := h.answer(task, true, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !kinds[protocol.TaskRemove] || !kinds[protocol.TaskCreate] {
+		t.Errorf("the host that came back was asked for %v", kinds)
+	}
+}
+
+// A controller that was killed between marking a host lost and failing its runners fails them afterwards.
+func TestLostHostIsSeenThroughAfterACrash(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	r.job("ok")
+	create := h.task()
+	if err := r.st.MarkHostLost(t.Context(), h.cred.HostID); err != nil {
+		t.Fatal(err)
+	}
+	r.c().housekeep(t.Context())
+	if got, err := r.st.Runner(t.Context(), create.RunnerID); err != nil || got.State != store.RunnerFailed {
+		t.Errorf("the runner is %s: %v", got.State, err)
+	}
+}
+
+// The controller's own absence is never held against a host.
+func TestDowntimeOfTheControllerIsNotHeldAgainstHosts(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	r.job("ok")
+	if err := h.answer(h.task(), true, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.stopController()
+	r.clock.advance(time.Hour)
+	r.startController()
+	r.c().housekeep(t.Context())
+	for _, x := range r.runners() {
+		if x.State == store.RunnerFailed && x.Message != "" && r.hostRow("host-1").LostAt.IsZero() == false {
+			t.Errorf("runner %s: %s", x.ID, x.Message)
+		}
+	}
+	if !r.hostRow("host-1").LostAt.IsZero() {
+		t.Error("the host is lost although only the controller was away")
+	}
+}
+
+// A host that joins again under its name is new: its old runners are gone, and their jobs the fleet's failure.
+func TestHostThatJoinsAgainDropsItsRunners(t *testing.T) {
+	t.Parallel()
+	r, p, h := noAgents(t, nil)
+	id := r.job("wait")
+	if err := h.answer(h.task(), true, ""); err != nil {
+		t.Fatal(err)
+	}
+	row := r.runner(store.RunnerRegistering)
+	r.deliver("", payload("acme/widgets", "in_progress", map[string]any{"id": id, "runner_name": row.Name}), "")
+	r.runner(store.RunnerBusy)
+	again := r.scripted("host-1")
+	if again.cred.HostID != h.cred.HostID {
+		t.Error("the host has another ID")
+	}
+	if got, err := r.st.Runner(t.Context(), row.ID); err != nil || got.State.Live() {
+		t.Errorf("its old runner is %s: %v", got.State, err)
+	}
+	if j := r.jobRow(p.InstallationID, id); j.FleetFault == "" {
+		t.Error("the job it ran is not the fleet's failure")
+	}
+	if _, err := r.c().Agents().Heartbeat(t.Context(), h.cred, protocol.Heartbeat{}); err == nil {
+		t.Error("the old token is still accepted")
+	}
+}
+
+// A runner that drains while it is busy is stopped after five minutes; if its host says that is done and no end is ever reported, it is removed.
+func TestBusyDrainEndsAfterFiveMinutes(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	id := r.job("wait")
+	if err := h.answer(h.task(), true, ""); err != nil {
+		t.Fatal(err)
+	}
+	row := r.runner(store.RunnerRegistering)
+	r.deliver("", payload("acme/widgets", "in_progress", map[string]any{"id": id, "runner_name": row.Name}), "")
+	r.runner(store.RunnerBusy)
+	if _, _, err := r.c().transition(t.Context(), row.ID, store.RunnerDraining, store.Change{Message: "a test drains it"}); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.advance(DrainGrace - time.Second)
+	h.beat()
+	r.c().housekeep(t.Context())
+	if ts, _ := r.st.Tasks(t.Context(), row.ID); len(ts) != 1 {
+		t.Errorf("the runner was stopped before its grace was over: %d tasks", len(ts))
+	}
+	r.clock.advance(time.Second)
+	r.c().housekeep(t.Context())
+	r.c().housekeep(t.Context())
+	stop := h.task()
+	if stop.Kind != protocol.TaskStop || stop.Stop == nil || stop.Stop.Grace.Duration() != StopGrace {
+		t.Fatalf("asked for %+v", stop)
+	}
+	if err := h.answer(stop, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.c().housekeep(t.Context())
+	rm := h.task()
+	if rm.Kind != protocol.TaskRemove {
+		t.Fatalf("asked for %s after a stop that led to no report", rm.Kind)
+	}
+	if err := h.answer(rm, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.st.Runner(t.Context(), row.ID); err != nil || got.State != store.RunnerRemoved {
+		t.Errorf("the runner is %s: %v", got.State, err)
+	}
+}
+
+// An ephemeral runner that does not exit after its job has completed is removed a minute later, however often GitHub repeats the news
+// and whichever of it arrived.
+func TestRunnerThatOutlivesItsJobIsRemoved(t *testing.T) {
+	t.Parallel()
+	for name, heard := range map[string][]string{"all news": {"in_progress", "completed"}, "only the end": {"completed"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, _, h := noAgents(t, nil)
+			id := r.job("wait")
+			create := h.task()
+			if err := h.answer(create, true, ""); err != nil {
+				t.Fatal(err)
+			}
+			row := r.runner(store.RunnerRegistering)
+			h.report(protocol.RunnerReport{RunnerID: row.ID, Phase: protocol.PhaseRunning, WorkloadID: row.WorkloadID})
+			end := map[string]any{"id": id, "runner_name": row.Name, "conclusion": "success", "completed_at": r.clock.now().UTC().Format(time.RFC3339)}
+			for _, action := range heard {
+				r.deliver("", payload("acme/widgets", action, end), "")
+			}
+			r.c().housekeep(t.Context())
+			r.clock.advance(ExitGrace)
+			r.deliver("", payload("acme/widgets", "completed", end), "")
+			h.beat()
+			r.c().housekeep(t.Context())
+			rm := h.task()
+			if rm.Kind != protocol.TaskRemove || rm.RunnerID != row.ID {
+				t.Fatalf("asked for %+v", rm)
+			}
+			if err := h.answer(rm, true, ""); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := r.st.Runner(t.Context(), row.ID); err != nil || got.State != store.RunnerRemoved {
+				t.Errorf("the runner is %s: %v", got.State, err)
+			}
+		})
+	}
+}
+
+// A retired runner whose host could not remove it is asked about again, until it is gone.
+func TestFailedRemovalIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	id := r.job("ok")
+	if err := h.answer(h.task(), true, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.runner(store.RunnerRegistering)
+	r.gh.CancelJob(id)
+	for n := range 3 {
+		rm := h.task()
+		if rm.Kind != protocol.TaskRemove {
+			t.Fatalf("asked for %s", rm.Kind)
+		}
+		if err := h.answer(rm, n == 2, "the engine is busy"); err != nil {
+			t.Fatal(err)
+		}
+		r.c().housekeep(t.Context())
+	}
+	r.nothingLeft()
+}
+
+// A29: the answer to a removal, or to a create that failed, arrives at the next controller. It counts.
+func TestAnswerAfterARestartCounts(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	r.gh.SetDeliveryPolicy(nil)
+	id := r.job("ok")
+	create := h.task()
+	r.stopController()
+	r.startController()
+	if err := h.answer(create, false, "no space left on device"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.st.Runner(t.Context(), create.RunnerID); err != nil || got.State != store.RunnerFailed || got.Message != "no space left on device" {
+		t.Errorf("the runner is %s (%s): %v", got.State, got.Message, err)
+	}
+	r.clock.advance(r.set.Scheduler.StartBackoff + time.Second)
+	h.beat()
+	r.c().reconcile.Set()
+	second := h.task()
+	if err := h.answer(second, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.gh.CancelJob(id)
+	rm := h.task()
+	r.stopController()
+	r.startController()
+	if err := h.answer(rm, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the runner is removed", func() bool {
+		got, err := r.st.Runner(t.Context(), second.RunnerID)
+		return err == nil && got.State == store.RunnerRemoved && got.Cleaned
+	})
+}
+
+// A29: the controller was killed between writing an answer down and acting on it, and the agent, which had been embedded in it, never
+// says it again.
+func TestAnswerThatWasOnlyWrittenDownIsActedOnAfterARestart(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{"it failed": false, "it started": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, _, h := noAgents(t, nil)
+			r.job("ok")
+			create := h.task()
+			if _, _, err := r.st.FinishTask(t.Context(), h.cred.HostID, create.ID, create.Attempt, ok, "no space left on device"); err != nil {
+				t.Fatal(err)
+			}
+			r.stopController()
+			r.startController()
+			want := store.RunnerFailed
+			if ok {
+				want = store.RunnerRegistering
+			}
+			r.until("the answer is acted on", func() bool {
+				got, err := r.st.Runner(t.Context(), create.RunnerID)
+				return err == nil && got.State == want
+			})
+		})
+	}
+}
+
+// Two hosts: one may not speak for the other's runners, nor answer its tasks.
+func TestHostSpeaksOnlyForItsOwn(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	r.job("ok")
+	create := h.task()
+	other := r.scripted("host-2")
+	if err := other.answer(create, true, ""); err == nil {
+		t.Error("another host's answer was taken")
+	}
+	zero := 0
+	other.report(report(store.Runner{ID: create.RunnerID}, store.RunnerRemoved, &zero))
+	if got, err := r.st.Runner(t.Context(), create.RunnerID); err != nil || got.State != store.RunnerProvisioning {
+		t.Errorf("the runner is %s by another host's word: %v", got.State, err)
+	}
+}
