@@ -66,7 +66,7 @@ func TestEveryOrderOfAJobsDeliveriesEndsTheSame(t *testing.T) {
 			t.Errorf("order %v ends as %s, another as %s", order, end, first)
 		}
 		// Whatever the row says until then, the decision counts it as taken, and its host's report ends it in one state.
-		if s := schedulerRunner(got, nil, false); s.State != string(store.RunnerBusy) {
+		if s := schedulerRunner(store.DemandRunner{ID: got.ID, State: got.State, Ephemeral: got.Ephemeral, JobID: got.JobID}, nil, false); s.State != string(store.RunnerBusy) {
 			t.Errorf("order %v: the decision takes the runner as %s", order, s.State)
 		}
 		zero := 0

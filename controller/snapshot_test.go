@@ -26,7 +26,7 @@ func TestRunnerThatExecutesIsBusyToTheDecision(t *testing.T) {
 		{store.RunnerDraining, true, "job_1", true, store.RunnerDraining},
 		{store.RunnerFailed, true, "job_1", true, store.RunnerFailed},
 	} {
-		got := schedulerRunner(store.Runner{State: c.state, JobID: c.jobID, Ephemeral: c.ephemeral}, nil, c.executing)
+		got := schedulerRunner(store.DemandRunner{State: c.state, JobID: c.jobID, Ephemeral: c.ephemeral}, nil, c.executing)
 		if got.State != string(c.want) {
 			t.Errorf("%+v: the decision sees %s", c, got.State)
 		}

@@ -11,13 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"golang.org/x/sys/unix"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend/podman"
 )
@@ -138,39 +136,5 @@ func (e *EngineFixture) Podman(ctx context.Context, args ...string) (string, err
 func (e *EngineFixture) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	var errs []error
-	if _, err := e.Podman(ctx, "rm", "--all", "--force", "--time", "0", "--volumes"); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, e.Service.Close())
-	if os.Geteuid() != 0 {
-		// Files of other users of the namespace can be deleted only from inside it.
-		if _, err := e.Podman(ctx, "unshare", "rm", "-rf", filepath.Join(e.dir, "root")); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	errs = append(errs, unmountBelow(e.dir))
-	errs = append(errs, os.RemoveAll(e.dir))
-	return errors.Join(errs...)
-}
-
-// unmountBelow takes away what Podman keeps mounted in its storage, innermost first.
-func unmountBelow(dir string) error {
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return fmt.Errorf("cannot read the mounts: %w", err)
-	}
-	var points []string
-	for line := range strings.Lines(string(table)) {
-		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
-			points = append(points, fields[4])
-		}
-	}
-	var errs []error
-	for _, point := range slices.Backward(points) {
-		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
-			errs = append(errs, fmt.Errorf("cannot unmount %s: %w", point, err))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(e.Service.Discard(ctx), os.RemoveAll(e.dir))
 }

@@ -35,6 +35,9 @@ func testLimits(t *testing.T, h Harness) {
 	spec.CPUs, spec.MemoryMB, spec.PidsLimit = 0.75, 96, 77
 	_, log := r.run(spec)
 	got := strings.Fields(log)
+	if !info.CPULimit && !info.MemoryLimit && !info.PidsLimit {
+		return // it started all the same; a container that has no cgroup of its own has no files to read
+	}
 	if len(got) != 5 {
 		t.Fatalf("read %q", log)
 	}
@@ -59,6 +62,13 @@ func testLimits(t *testing.T, h Harness) {
 
 func testPidsLimit(t *testing.T, h Harness) {
 	r := start(t, h)
+	info, err := r.Probe(r.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !info.PidsLimit {
+		t.Skip("this engine cannot limit processes")
+	}
 	spec := r.spec(`i=0; while [ $i -lt 40 ]; do sleep 30 & i=$((i+1)); done; echo all started`)
 	spec.PidsLimit = 12
 	w, log := r.run(spec)
@@ -236,6 +246,13 @@ func testOtherHost(t *testing.T, h Harness) {
 
 func testStats(t *testing.T, h Harness) {
 	r := start(t, h)
+	info, err := r.Probe(r.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Rootless && !info.CgroupV2 {
+		t.Skip("without root nothing is counted for one container on version 1 cgroups")
+	}
 	w := r.create(r.spec(`echo ready; while :; do :; done`))
 	r.says(w.ID, "ready")
 	first, err := r.Stats(r.ctx, w.ID)

@@ -20,8 +20,11 @@ func (s *Service) Discard(ctx context.Context) error {
 	}
 	errs := []error{s.command(ctx, "rm", "--all", "--force", "--time", "0", "--volumes"), s.Close()}
 	if os.Geteuid() != 0 {
-		// Files of other users of the namespace can be deleted only from inside it.
-		errs = append(errs, s.command(ctx, "unshare", "rm", "-rf", s.opts.Root))
+		// Files of other users of the namespace can be deleted only from inside it, where Podman 5 also mounts the
+		// storage onto itself.
+		const remove = `umount -l "$1/overlay" 2>/dev/null; rm -rf "$1"`
+		errs = append(errs, s.command(ctx, "unshare", "sh", "-c", remove, "sh", s.opts.Root))
+		s.pause().end(stopLimit)
 	}
 	for _, dir := range []string{s.opts.Root, s.opts.RunRoot} {
 		errs = append(errs, unmountBelow(dir), os.RemoveAll(dir))

@@ -22,6 +22,7 @@ type features struct {
 	info    backend.Info
 	rlimits []specs.POSIXRlimit // to be set on every create; nil when the defaults work
 	init    bool                // an init that reaps is installed
+	noTun   error               // why workloads can have no network of their own; nil when they can
 }
 
 // Probe asks the engine what it is and can do. It is fresh each time, and what it finds is
@@ -75,16 +76,18 @@ func (b *Backend) read(ctx context.Context, info *define.Info) features {
 		MemoryLimit: has("memory") && (v2 || !rootless),
 		PidsLimit:   has("pids") && (v2 || !rootless),
 	}}
-	if rootless {
-		return found // a rootless Podman asks for no more than it has
+	if rootless && os.Geteuid() != 0 {
+		found.noTun = thisMachine().tun()
 	}
 	process, err := peer.Of(ctx, b.socket)
 	if err != nil {
 		b.log.Debug("cannot see Podman's process, so its own default limits stand", "error", err)
 		return found
 	}
-	found.rlimits = rlimits(process)
 	found.init = hasInit()
+	if !rootless { // without root Podman asks for no more than it has
+		found.rlimits = rlimits(process)
+	}
 	return found
 }
 
@@ -112,6 +115,9 @@ func usable(info *define.Info) error {
 	if host.CgroupsVersion == "v1" && host.OCIRuntime != nil && host.OCIRuntime.Name == "crun" && !host.Security.Rootless {
 		return errors.New("its runtime is crun, which refuses this machine's version 1 cgroups: install runc and let Zoomies start Podman itself, or set runtime = \"runc\" in containers.conf")
 	}
+	if host.Security.Rootless {
+		return idRange(host.IDMappings, userName())
+	}
 	return nil
 }
 
@@ -125,6 +131,26 @@ func hasInit() bool {
 	}
 	_, err := exec.LookPath("catatonit")
 	return err == nil
+}
+
+// CheckNetwork says why a workload on a network (as in Spec.Network) could not start on this machine, as far as that can be
+// known beforehand.
+func (b *Backend) CheckNetwork(ctx context.Context, name string) error {
+	f, err := b.features(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = f.network(name)
+	return err
+}
+
+// network is the engine's name for the network of a spec.
+func (f features) network(name string) (string, error) {
+	mode, err := network(name, f.info.Rootless)
+	if err == nil && f.noTun != nil && mode != "host" && mode != "none" {
+		return "", f.noTun
+	}
+	return mode, err
 }
 
 // network cuts "container:<id>" style modes down to what a pool may ask for.

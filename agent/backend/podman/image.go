@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -50,7 +52,7 @@ func (b *Backend) pull(ctx context.Context, image string) error {
 	b.mu.Lock()
 	delete(b.present, image)
 	b.mu.Unlock()
-	_, err := images.Pull(ctx, image, new(images.PullOptions).WithQuiet(true))
+	_, err := images.Pull(ctx, image, pullOptions())
 	if err != nil {
 		err = fault("pull "+image, err)
 		if transportOrContext(err) {
@@ -60,6 +62,18 @@ func (b *Backend) pull(ctx context.Context, image string) error {
 	}
 	b.saw(image)
 	return nil
+}
+
+func pullOptions() *images.PullOptions {
+	o := new(images.PullOptions).WithQuiet(true)
+	if os.Geteuid() != 0 && os.Getenv("XDG_RUNTIME_DIR") == "" {
+		// Outside of a login session the bindings look for registry logins below /run/containers, which is closed to
+		// users where root uses Podman too.
+		if dir, err := os.UserConfigDir(); err == nil {
+			o.WithAuthfile(filepath.Join(dir, "containers", "auth.json"))
+		}
+	}
+	return o
 }
 
 func (b *Backend) saw(image string) {

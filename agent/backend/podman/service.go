@@ -61,6 +61,11 @@ func StartService(ctx context.Context, opts ServiceOptions) (*Service, error) {
 		}
 		opts.Podman = path
 	}
+	if os.Geteuid() != 0 {
+		if err := thisMachine().userNamespaces(); err != nil {
+			return nil, fmt.Errorf("cannot start Podman: %w", err)
+		}
+	}
 	if opts.Wait <= 0 {
 		opts.Wait = 30 * time.Second
 	}
@@ -83,7 +88,11 @@ func StartService(ctx context.Context, opts ServiceOptions) (*Service, error) {
 	s.stop = stop
 	first := make(chan error, 1)
 	go s.supervise(run, first)
-	if err := s.ready(ctx, first); err != nil {
+	err := s.ready(ctx, first)
+	if err == nil {
+		err = try(ctx, opts.Socket)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot start Podman: %w", err), s.Close())
 	}
 	return s, nil
@@ -94,7 +103,7 @@ func StartService(ctx context.Context, opts ServiceOptions) (*Service, error) {
 func (s *Service) Args() []string { return slices.Clone(s.args) }
 
 // Env is what the plain podman command should have in its environment.
-func (s *Service) Env() []string { return environment() }
+func (s *Service) Env() []string { return environment(s.opts) }
 
 // Socket is the path that the service listens on.
 func (s *Service) Socket() string { return s.opts.Socket }
@@ -148,8 +157,21 @@ func fittingRuntime() string {
 	return "runc"
 }
 
-func environment() []string {
-	return append(os.Environ(), "PODMAN_IGNORE_CGROUPSV1_WARNING=1")
+func environment(opts ServiceOptions) []string {
+	env := append(os.Environ(), "PODMAN_IGNORE_CGROUPSV1_WARNING=1")
+	if os.Geteuid() == 0 || os.Getenv("XDG_RUNTIME_DIR") != "" {
+		return env
+	}
+	// Outside of a login session (su, cron) a user's Podman does not know where what lives until the machine restarts
+	// belongs, and looks for credentials where it may not.
+	dir := fmt.Sprintf("/run/user/%d", os.Geteuid())
+	if unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
+		dir = opts.RunRoot
+	}
+	if dir != "" {
+		env = append(env, "XDG_RUNTIME_DIR="+dir)
+	}
+	return env
 }
 
 // clearSocket removes what a service that was killed left, and refuses to take the place of
@@ -208,7 +230,7 @@ func (s *Service) supervise(ctx context.Context, first chan<- error) {
 func (s *Service) run(ctx context.Context) error {
 	args := append(s.Args(), "system", "service", "--time=0", "unix://"+s.opts.Socket)
 	cmd := exec.Command(s.opts.Podman, args...) //nolint:gosec,noctx // our own arguments; stopped below by signal
-	cmd.Env = environment()
+	cmd.Env = s.Env()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	said := &tail{limit: 4 << 10}
 	cmd.Stdout, cmd.Stderr = said, said
@@ -223,9 +245,12 @@ func (s *Service) run(ctx context.Context) error {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
+		s.server(cmd.Process.Pid).end(stopLimit)
 		return fmt.Errorf("podman ended (%w): %s", because(err), said)
 	case <-ctx.Done():
 	}
+	server := s.server(cmd.Process.Pid)
+	defer server.end(stopLimit)
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	timer := time.NewTimer(stopLimit)
 	defer timer.Stop()

@@ -111,7 +111,7 @@ func socketVolume(spec backend.Spec) *specgen.NamedVolume {
 
 // attach joins the network that the spec asks for.
 func attach(s *specgen.SpecGenerator, spec backend.Spec, f features) error {
-	mode, err := network(spec.Network, f.info.Rootless)
+	mode, err := f.network(spec.Network)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,9 @@ func (b *Backend) Stats(ctx context.Context, id string) (backend.Stats, error) {
 		b.mu.Unlock()
 		return s, nil
 	}
+	if f, err := b.features(ctx); err == nil && f.info.Rootless && !f.info.CgroupV2 {
+		return backend.Stats{}, fmt.Errorf("cannot sample container %s: without root nothing is counted for one container on version 1 cgroups", engine.Short(id))
+	}
 	s, err = b.ask(ctx, data.ID)
 	if err != nil {
 		return backend.Stats{}, errors.Join(err, local)

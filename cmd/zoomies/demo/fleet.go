@@ -84,6 +84,9 @@ func Start(ctx context.Context, o Options) (f *Fleet, err error) {
 	if err := f.makePool(ctx); err != nil {
 		return f, err
 	}
+	if err := podman.New(podman.Options{Socket: o.Socket}).CheckNetwork(ctx, f.Pool.Network); err != nil {
+		return f, fmt.Errorf("cannot run jobs here: %w", err)
+	}
 	f.GitHub.SetWebhookURL(f.WebhookURL())
 	if o.NoAgent {
 		return f, nil

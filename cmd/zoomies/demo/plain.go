@@ -39,16 +39,15 @@ func firstLine(ctx context.Context, b backend.Backend, id string) (time.Time, er
 	return parseStarted(line)
 }
 
-// plainRun starts the demo's image as a user would by hand, with the network and limits of the pool, and returns the time to
+// plainRun starts the demo's image as a user would by hand, with the network and limits that the backend gives it, and returns the time to
 // the entrypoint's first line. The container ends by itself right after it: it has no registration.
 func plainRun(ctx context.Context, f *Fleet, i int) (time.Duration, error) {
 	p := f.Pool
-	args := append(f.Engine.Args(), "run", "--rm", "--name", fmt.Sprintf("plain-%d", i), "--pull", "never",
-		"--network", "bridge", "--cpus", fmt.Sprint(p.CPUs), "--memory", fmt.Sprintf("%dm", p.MemoryMB), "--pids-limit", fmt.Sprint(p.PidsLimit))
-	flags, err := f.Engine.RunFlags()
+	flags, err := f.Agent().Backend().RunFlags(ctx, backend.Spec{CPUs: p.CPUs, MemoryMB: p.MemoryMB, PidsLimit: p.PidsLimit, Network: p.Network})
 	if err != nil {
 		return 0, err
 	}
+	args := append(f.Engine.Args(), "run", "--rm", "--name", fmt.Sprintf("plain-%d", i), "--pull", "never")
 	args = append(append(args, flags...), Image)
 	cmd := exec.CommandContext(ctx, "podman", args...)
 	cmd.Env = f.Engine.Env()
