@@ -78,10 +78,8 @@ func Start(ctx context.Context, o Options) (f *Fleet, err error) {
 		return f, err
 	}
 	f.Node = NewNode(o.NodeOptions)
+	f.Node.prepare = f.makePool
 	if err := f.StartController(ctx); err != nil {
-		return f, err
-	}
-	if err := f.makePool(ctx); err != nil {
 		return f, err
 	}
 	if err := podman.New(podman.Options{Socket: o.Socket}).CheckNetwork(ctx, f.Pool.Network); err != nil {
@@ -91,7 +89,42 @@ func Start(ctx context.Context, o Options) (f *Fleet, err error) {
 	if o.NoAgent {
 		return f, nil
 	}
-	return f, f.StartAgent(ctx)
+	return f, f.startHost(ctx)
+}
+
+// joinTimeout is how long the embedded agent may take until its host can run something.
+const joinTimeout = time.Minute
+
+// startHost starts the embedded agent and waits until its host is there: a job that is queued before then would measure how
+// long a host takes to join.
+func (f *Fleet) startHost(ctx context.Context) error {
+	k := f.Controller()
+	sub := k.Events().Subscribe(64)
+	defer sub.Close()
+	if err := f.StartAgent(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	for {
+		hosts, err := k.Store.Hosts(ctx)
+		if err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			for _, b := range h.Backends {
+				if b.Error != "" {
+					return fmt.Errorf("cannot run containers with %s: %s", b.Name, b.Error)
+				}
+				return nil
+			}
+		}
+		select {
+		case <-sub.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the agent did not join within %s: %w", joinTimeout, ctx.Err())
+		}
+	}
 }
 
 // StartEngine starts a Podman service with storage of its own below dir.
@@ -125,8 +158,8 @@ func StartGitHub(ctx context.Context, o simgithub.Options, log *slog.Logger) (*s
 	return simgithub.New(o)
 }
 
-func (f *Fleet) makePool(ctx context.Context) error {
-	st := f.Controller().Store
+// makePool writes what an operator would have declared before the first job: the installation and the pool.
+func (f *Fleet) makePool(ctx context.Context, st *store.Store) error {
 	if ps, err := st.Pools(ctx); err != nil || len(ps) > 0 {
 		return err
 	}

@@ -38,6 +38,8 @@ type NodeOptions struct {
 // Node is a controller with its embedded agent, each of which can be stopped and started again.
 type Node struct {
 	o NodeOptions
+	// prepare fills the database before the controller starts over it; may be nil.
+	prepare func(context.Context, *store.Store) error
 
 	mu      sync.Mutex
 	control *Control
@@ -88,6 +90,11 @@ func (n *Node) StartController(ctx context.Context) error {
 	st, err := store.Open(ctx, store.Options{Path: filepath.Join(n.o.Dir, "zoomies.db"), Keys: keys, Logger: n.o.Logger})
 	if err != nil {
 		return err
+	}
+	if n.prepare != nil {
+		if err := n.prepare(ctx, st); err != nil {
+			return errors.Join(err, st.Close())
+		}
 	}
 	k, err := n.newControl(ctx, st)
 	if err != nil {
