@@ -75,13 +75,17 @@ func TestStolenRunnerIsReplaced(t *testing.T) {
 	// A foreign job, whose webhook never reaches us, takes the runner the moment it is online.
 	f.GitHub.SetDeliveryPolicy(dropFor("thief"))
 	f.GitHub.CancelJob(first)
-	thief := f.GitHub.QueueJob(job("thief", "sleep 1; echo thief"))
+	thief := f.GitHub.QueueJob(job("thief", "sleep 15; echo thief"))
 	second := f.GitHub.QueueJob(job("second", "echo second"))
 	gate.open()
-	finish(t, f.GitHub, thief, "success")
-	finish(t, f.GitHub, second, "success")
+	waited := finish(t, f.GitHub, second, "success")
+	stole := finish(t, f.GitHub, thief, "success")
+	if !waited.CompletedAt.Before(stole.CompletedAt) {
+		t.Error("the second job waited for the thief to end")
+	}
 	nothingLeft(t, f)
-	if n := len(runners(t, f.Controller().Store)); n > 3 {
+	// One for each job, and one that the poller asked for before it saw that the thief had helped itself.
+	if n := len(runners(t, f.Controller().Store)); n > 4 {
 		t.Errorf("%d runners were made for two jobs and a cancelled one", n)
 	}
 }
