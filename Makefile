@@ -30,7 +30,7 @@ demo: deps build ## Watch jobs run in real containers, against a simulated GitHu
 	@bin/zoomies demo
 
 .PHONY: test
-test: deps contract build ## Run every test, the end-to-end ones with Podman too
+test: deps contract build bin/podman-daemon.tar ## Run every test, the end-to-end ones with Podman too
 	go test -timeout 20m $(TEST)
 
 ##@ Work on the code
@@ -46,6 +46,14 @@ build: ## Build everything into bin/
 	go build -o bin/sim-runner ./sim/runner
 	go run ./sim/image/build -entrypoint bin/zoomies-entrypoint -runner bin/sim-runner -output bin/demo-image.tar
 
+# The sidecar that jobs of a Podman-first pool build images in, of this machine's own Debian where it is one of the catalogue's.
+HOST_SYSTEM := $(shell . /etc/os-release && if [ "$$ID" = debian ] && [ "$$VERSION_ID" = 12 ]; then echo debian-12; else echo debian-13; fi)
+bin/podman-daemon.tar: images/catalogue/catalogue.json $(wildcard images/build/*.go)
+	@tools/deps image
+	@mkdir -p bin
+	go run ./images/build podman-daemon -system $(HOST_SYSTEM) -output $@.new
+	@mv $@.new $@
+
 .PHONY: lint
 lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)
 	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); \
@@ -54,7 +62,7 @@ lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)
 	$(GOLANGCI) run
 
 .PHONY: race
-race: contract build ## Run every test with the race detector
+race: contract build bin/podman-daemon.tar ## Run every test with the race detector
 	@tools/deps run race
 	CGO_ENABLED=1 go test -race -timeout 60m $(TEST)
 
