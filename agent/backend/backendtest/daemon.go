@@ -167,10 +167,39 @@ func testHalfPair(t *testing.T, h Harness) {
 		if left := r.listed(); len(left) != 0 {
 			t.Errorf("%s, and left are %v", name, left)
 		}
-		for _, left := range h.Leftovers(t) {
-			if strings.HasPrefix(left, spec.Name) {
-				t.Errorf("%s, and left is %s", name, left)
-			}
+		if left := h.named(t, spec.Name); len(left) != 0 {
+			t.Errorf("%s, and left are %v", name, left)
 		}
 	}
+}
+
+// A removal that finds nothing sweeps up volumes without a container: its own host's only.
+func testSweepSparesOthers(t *testing.T, h Harness) {
+	r, other := start(t, h), start(t, h)
+	w := r.create(r.withDaemon(sleeper, backend.DaemonDocker, h.DaemonImage))
+	before := len(h.named(t, w.Name))
+	if err := other.Remove(other.ctx, strings.Repeat("0", 64)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Remove(r.ctx, strings.Repeat("0", 64)); err != nil { // its own are in use
+		t.Fatal(err)
+	}
+	if after := len(h.named(t, w.Name)); after != before || before != 5 {
+		t.Errorf("of %d parts of the pair %d are left", before, after)
+	}
+	if all := r.listed(); len(all) != 2 || all[w.ID].Phase != backend.Running {
+		t.Errorf("after the sweep: %v", all)
+	}
+}
+
+// named are the containers and volumes that belong to the workload of that name.
+func (h Harness) named(t *testing.T, name string) []string {
+	t.Helper()
+	var out []string
+	for _, left := range h.Leftovers(t) {
+		if strings.HasPrefix(left, name) {
+			out = append(out, left)
+		}
+	}
+	return out
 }

@@ -106,7 +106,7 @@ func (e *EngineFixture) LoadImage(ctx context.Context, ref string, config v1.Con
 	return err
 }
 
-// Kill ends the service with SIGKILL and keeps it down until Revive. Its containers live on.
+// Kill ends the service and keeps it down until Revive. Its containers live on.
 func (e *EngineFixture) Kill() error { return e.Service.Close() }
 
 // Revive starts the service again on the same storage and socket.
@@ -123,6 +123,7 @@ func (e *EngineFixture) Revive(ctx context.Context) error {
 func (e *EngineFixture) Podman(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "podman", append(append([]string{}, e.Args...), args...)...)
 	cmd.Env = e.Env
+	cmd.WaitDelay = 5 * time.Second // what it leaves behind may hold its output open
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

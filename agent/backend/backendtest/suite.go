@@ -88,6 +88,7 @@ func Run(t *testing.T, h Harness) {
 			"a silent sidecar leaves nothing":           testSilentDaemon,
 			"a sidecar that ends is said":               testBrokenDaemon,
 			"half a pair can be removed":                testHalfPair,
+			"a sweep spares what is in use and others'": testSweepSparesOthers,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); test(t, h) })
 		}

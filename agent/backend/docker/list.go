@@ -68,11 +68,13 @@ func (b *Backend) forget(present []backend.Workload) {
 
 // list asks for containers that carry our labels and the given ones.
 func (b *Backend) list(ctx context.Context, extra map[string]string) ([]container.Summary, error) {
-	found, err := b.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.filter(extra)})
+	found, err := again(func() (client.ContainerListResult, error) {
+		return b.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.filter(extra)})
+	})
 	if err != nil {
 		return nil, fault("list containers", err)
 	}
-	return found.Items, nil
+	return slices.DeleteFunc(found.Items, func(c container.Summary) bool { return !engine.Ours(c.Labels, b.hostID) }), nil
 }
 
 func (b *Backend) filter(extra map[string]string) client.Filters {

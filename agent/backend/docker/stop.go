@@ -122,8 +122,12 @@ func (b *Backend) sweep(ctx context.Context) error {
 	})
 }
 
+// removeVolumes removes those of our volumes whose runner is meant. A compatible Podman takes
+// several label filters to mean any of them, so the labels are looked at again.
 func (b *Backend) removeVolumes(ctx context.Context, of func(runner string) bool) error {
-	found, err := b.api.VolumeList(ctx, client.VolumeListOptions{Filters: b.filter(nil)})
+	found, err := again(func() (client.VolumeListResult, error) {
+		return b.api.VolumeList(ctx, client.VolumeListOptions{Filters: b.filter(nil)})
+	})
 	if err != nil {
 		return fault("list volumes", err)
 	}
@@ -134,6 +138,17 @@ func (b *Backend) removeVolumes(ctx context.Context, of func(runner string) bool
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// again repeats a listing that failed because something in it vanished meanwhile: Podman 4
+// gives up on the whole of it.
+func again[T any](list func() (T, error)) (T, error) {
+	for range 4 {
+		if out, err := list(); !gone(err) {
+			return out, err
+		}
+	}
+	return list()
 }
 
 // removeContainer kills first where the engine is a compatible Podman, which gives a container
@@ -155,8 +170,9 @@ func (b *Backend) removeContainer(ctx context.Context, id string) error {
 	return fault("remove container "+engine.Short(id), err)
 }
 
+// removeVolume never forces: a compatible Podman would remove the containers that use it.
 func (b *Backend) removeVolume(ctx context.Context, name string) error {
-	_, err := b.api.VolumeRemove(ctx, name, client.VolumeRemoveOptions{Force: true})
+	_, err := b.api.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 	if err == nil || gone(err) {
 		return nil
 	}

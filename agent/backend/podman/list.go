@@ -49,11 +49,13 @@ func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
 
 // list asks for containers that carry our labels and the given ones.
 func (b *Backend) list(ctx context.Context, extra map[string]string) ([]types.ListContainer, error) {
-	found, err := containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(b.filter(extra)))
+	found, err := again(func() ([]types.ListContainer, error) {
+		return containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(b.filter(extra)))
+	})
 	if err != nil {
 		return nil, fault("list containers", err)
 	}
-	return found, nil
+	return slices.DeleteFunc(found, func(c types.ListContainer) bool { return !engine.Ours(c.Labels, b.hostID) }), nil
 }
 
 func (b *Backend) filter(extra map[string]string) map[string][]string {

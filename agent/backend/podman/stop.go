@@ -9,6 +9,7 @@ import (
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/bindings/volumes"
+	"github.com/containers/podman/v5/pkg/domain/entities/types"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
@@ -124,18 +125,34 @@ func (b *Backend) sweep(ctx context.Context) error {
 	})
 }
 
+// removeVolumes removes those of our volumes whose runner is meant. Podman takes several label
+// filters to mean any of them for volumes, so the labels are looked at again: another host's
+// volumes are in the answer.
 func (b *Backend) removeVolumes(ctx context.Context, of func(runner string) bool) error {
-	found, err := volumes.List(ctx, new(volumes.ListOptions).WithFilters(b.filter(nil)))
+	found, err := again(func() ([]*types.VolumeListReport, error) {
+		return volumes.List(ctx, new(volumes.ListOptions).WithFilters(b.filter(nil)))
+	})
 	if err != nil {
 		return fault("list volumes", err)
 	}
 	var errs []error
 	for _, v := range found {
-		if of(v.Labels[backend.LabelRunner]) {
+		if engine.Ours(v.Labels, b.hostID) && of(v.Labels[backend.LabelRunner]) {
 			errs = append(errs, b.removeVolume(ctx, v.Name))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// again repeats a listing that failed because something in it vanished meanwhile: Podman 4
+// gives up on the whole of it.
+func again[T any](list func() (T, error)) (T, error) {
+	for range 4 {
+		if out, err := list(); !gone(err) {
+			return out, err
+		}
+	}
+	return list()
 }
 
 func (b *Backend) removeContainer(ctx context.Context, id string) error {
@@ -149,8 +166,9 @@ func (b *Backend) removeContainer(ctx context.Context, id string) error {
 	return fault("remove container "+engine.Short(id), err)
 }
 
+// removeVolume never forces: that would remove the containers that use the volume.
 func (b *Backend) removeVolume(ctx context.Context, name string) error {
-	err := volumes.Remove(ctx, name, new(volumes.RemoveOptions).WithForce(true))
+	err := volumes.Remove(ctx, name, nil)
 	if err == nil || gone(err) {
 		return nil
 	}

@@ -106,7 +106,13 @@ func (o Options) askInside(ctx context.Context) error {
 // open lets the runner's user, whichever it is, talk to the daemon. Nobody else mounts the
 // volume.
 func (o Options) open(ctx context.Context) error {
-	err := os.Chmod(backend.SocketIn(o.Dir), 0o666) //nolint:gosec // see above
+	info, err := os.Lstat(backend.SocketIn(o.Dir))
+	if err == nil && info.Mode().Type() != os.ModeSocket {
+		return errors.New("cannot open the daemon's socket to the runner: there is something else in its place")
+	}
+	if err == nil {
+		err = os.Chmod(backend.SocketIn(o.Dir), 0o666) //nolint:gosec // see above
+	}
 	if err == nil {
 		return nil
 	}
