@@ -130,7 +130,7 @@ type HostBackend struct {
 type JoinToken struct {
 	ID        string
 	Hash      string // SHA-256 of the token; the token itself is shown once
-	HostName  string // when set, only a host of that name may use it
+	HostName  string // when set, only a host of that name may use it, and it may take the name over
 	Embedded  bool   // for the controller's own agent
 	ExpiresAt time.Time
 	UsedAt    time.Time
