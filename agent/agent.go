@@ -54,7 +54,7 @@ type Config struct {
 }
 
 // ErrHostChanged ends Run when the controller, having forgotten this host, took it in again
-// under another ID. Runners are left running; make a new agent and run that.
+// under another ID. Runners are left running; make a new agent and run that, as Serve does.
 var ErrHostChanged = errors.New("the host has another ID now")
 
 // Agent is one host's agent. Make it with New and run it once.

@@ -252,6 +252,43 @@ func TestASourceOfJoinTokensIsAskedWhenOneIsNeeded(t *testing.T) {
 	})
 }
 
+// A controller that takes the host in under another ID must not end the process, and one that does
+// so for ever must not be hammered.
+func TestServeGoesOnAsTheOtherHost(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		joins := 0
+		r.cfg.NewJoinToken = func(context.Context) (string, error) {
+			joins++
+			token := fmt.Sprintf("zoojoin_n%d", joins)
+			r.ctl.set(func() { r.ctl.tokens[token], r.ctl.hostID = true, fmt.Sprintf("hst_%d", joins+1) })
+			return token, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- Serve(ctx, r.cfg) }()
+		r.after(time.Second)
+		r.ctl.set(func() { r.ctl.token = "" })
+		r.after(2 * time.Minute)
+		r.ctl.offer(createTask("run_1"))
+		r.after(time.Second)
+		r.wantOK("tsk_create_run_1")
+		if st, _ := LoadState(r.cfg.StatePath); st.HostID != "hst_2" || joins != 1 {
+			t.Errorf("host %s after %d joins", st.HostID, joins)
+		}
+		for range 3600 {
+			r.ctl.set(func() { r.ctl.token = "" })
+			r.after(time.Second)
+		}
+		if joins < 10 || joins > 300 {
+			t.Errorf("joined %d times within an hour", joins)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+}
+
 func TestADamagedStateIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "agent.json")

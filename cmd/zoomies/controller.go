@@ -188,7 +188,7 @@ func serve(ctx context.Context, cfg *config.Config, h http.Handler, log *slog.Lo
 	return <-stopped
 }
 
-// embeddedJoinTTL is how long the embedded agent's join token lives: it is used at once.
+// embeddedJoinTTL is how long a join token of the embedded agent lives: it is made when the agent needs one, and used at once.
 const embeddedJoinTTL = time.Minute
 
 func runEmbedded(ctx context.Context, cfg *config.Config, ctrl *controller.Controller, log *slog.Logger) error {
@@ -204,16 +204,9 @@ func runEmbedded(ctx context.Context, cfg *config.Config, ctrl *controller.Contr
 	if err != nil {
 		return err
 	}
-	token, err := ctrl.NewJoinToken(ctx, name, true, embeddedJoinTTL)
-	if err != nil {
-		return err
-	}
-	a, err := agent.New(agent.Config{
+	return agent.Serve(ctx, agent.Config{
 		Controller: ctrl.Agents(), Address: "in-process", Backends: unbound, Bind: bind, StatePath: filepath.Join(cfg.DataDir, "agent.json"),
-		JoinToken: token, Name: name, Version: version, Capacity: cfg.Agent.Slots(), WorkDir: cfg.DataDir, Logger: log.With("room", "agent"),
+		NewJoinToken: func(ctx context.Context) (string, error) { return ctrl.NewJoinToken(ctx, name, true, embeddedJoinTTL) },
+		Name:         name, Version: version, Capacity: cfg.Agent.Slots(), WorkDir: cfg.DataDir, Logger: log.With("room", "agent"),
 	})
-	if err != nil {
-		return err
-	}
-	return a.Run(ctx)
 }
