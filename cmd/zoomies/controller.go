@@ -121,15 +121,14 @@ func openStore(ctx context.Context, cfg *config.Config, takeover bool, log *slog
 	if err != nil {
 		return nil, none, nil, errors.Join(err, unlock())
 	}
-	st, err := store.Open(ctx, store.Options{Path: cfg.DatabaseFile(), Keys: keys, Logger: log})
+	holder, err := store.ThisProcess(cfg.DatabaseFile())
 	if err != nil {
 		return nil, none, nil, errors.Join(err, unlock())
 	}
-	host, err := os.Hostname()
+	st, err := store.Open(ctx, store.Options{Path: cfg.DatabaseFile(), Keys: keys, Holder: holder, Takeover: takeover, Logger: log})
 	if err != nil {
-		return nil, none, nil, errors.Join(fmt.Errorf("cannot tell this machine's name: %w", err), st.Close(), unlock())
+		return nil, none, nil, errors.Join(fmt.Errorf("cannot start: %w", err), unlock())
 	}
-	holder := store.Holder{ID: store.NewID("ctl_"), Host: host, PID: os.Getpid()}
 	if err := st.AcquireLease(ctx, holder, controller.LeaseTTL, takeover); err != nil {
 		return nil, none, nil, errors.Join(fmt.Errorf("cannot start: %w", err), st.Close(), unlock())
 	}

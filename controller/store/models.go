@@ -267,7 +267,8 @@ type HostUpdate struct {
 // Holder identifies a controller process that holds the lease on a database.
 type Holder struct {
 	ID        string // random per process
-	Host      string // machine identity (host name)
+	Machine   string // the machine it runs on, whatever its name; see ThisProcess
+	Host      string // that machine's name, for people
 	PID       int
 	RenewedAt time.Time
 	ExpiresAt time.Time
