@@ -34,8 +34,11 @@ type Config struct {
 	// StatePath is agent.json: the host's credential and the hashes of spent join tokens.
 	StatePath string
 	JoinToken string // secret; needed for the first join, kept nowhere
-	Name      string // the host's name
-	Version   string
+	// NewJoinToken makes a join token when one is needed and JoinToken is empty or spent; nil where
+	// nobody can. With it a host that was deleted joins again by itself.
+	NewJoinToken func(context.Context) (string, error)
+	Name         string // the host's name
+	Version      string
 	// Capacity is how many runners the host offers; 0 is one for each core.
 	Capacity int
 	WorkDir  string // whose filesystem is measured; "" is the state file's folder
@@ -51,7 +54,7 @@ type Config struct {
 }
 
 // ErrHostChanged ends Run when the controller, having forgotten this host, took it in again
-// under another ID. Runners are left running; make a new agent and run that.
+// under another ID. Runners are left running; make a new agent and run that, as Serve does.
 var ErrHostChanged = errors.New("the host has another ID now")
 
 // Agent is one host's agent. Make it with New and run it once.
@@ -64,6 +67,7 @@ type Agent struct {
 	byName   map[string]backend.Backend
 
 	session  *session
+	offered  string // by NewJoinToken, and not refused yet; touched by join alone, which never runs twice at once
 	fleet    *fleet
 	orphans  orphans
 	blind    sync.Map // backends that did not answer the last sweep

@@ -34,6 +34,11 @@ type scripted struct {
 	deaf      bool              // records no end
 	down      bool
 	loseNext  int // results taken whose answer is lost
+	loseJoins int // joins whose answer is lost
+	// Agents choose their tokens, as they do with a controller of today; otherwise it is one that
+	// chooses them itself.
+	choosy    bool
+	spentBy   map[string]string // join token: the hash of the agent token that it was spent with
 	retention time.Duration
 	cordoned  bool
 	beats     []protocol.Heartbeat
@@ -47,7 +52,7 @@ func newScripted() *scripted {
 	return &scripted{
 		wake: make(chan struct{}), tokens: map[string]bool{"zoojoin_one": true}, hostID: "hst_1",
 		leased: map[string]protocol.Task{}, ended: map[string]string{}, cleaned: map[string]bool{},
-		unknown: map[string]bool{}, logs: map[string]string{}, watching: map[string]chan struct{}{},
+		unknown: map[string]bool{}, spentBy: map[string]string{}, logs: map[string]string{}, watching: map[string]chan struct{}{},
 	}
 }
 
@@ -84,7 +89,7 @@ func (s *scripted) check(cred protocol.Credential) error {
 	switch {
 	case s.down:
 		return errDown
-	case s.token == "" || cred.HostID != s.hostID || cred.Token != s.token:
+	case s.token == "" || cred.HostID != s.hostID || cred.Token != s.token && protocol.HashAgentToken(cred.Token) != s.token:
 		s.refusals++
 		return protocol.ErrUnauthorized
 	}
@@ -98,13 +103,31 @@ func (s *scripted) Join(_ context.Context, req protocol.JoinRequest) (protocol.J
 		return protocol.JoinResponse{}, errDown
 	}
 	s.offered = append(s.offered, req.Token)
+	answer := protocol.JoinResponse{HostID: s.hostID, HeartbeatInterval: 30}
+	if hash := s.spentBy[req.Token]; s.choosy && hash != "" && hash == req.AgentTokenHash {
+		return answer, s.lostJoin()
+	}
 	if !s.tokens[req.Token] {
 		return protocol.JoinResponse{}, fmt.Errorf("join token is spent: %w", protocol.ErrUnauthorized)
 	}
 	delete(s.tokens, req.Token)
 	s.issued++
+	if s.choosy {
+		s.token, s.spentBy[req.Token] = req.AgentTokenHash, req.AgentTokenHash
+		return answer, s.lostJoin()
+	}
 	s.token = fmt.Sprintf("agent-token-%d", s.issued)
-	return protocol.JoinResponse{HostID: s.hostID, AgentToken: s.token, HeartbeatInterval: 30}, nil
+	answer.AgentToken = s.token
+	return answer, nil
+}
+
+// lostJoin is what the agent sees of a join that was done. The caller holds mu.
+func (s *scripted) lostJoin() error {
+	if s.loseJoins > 0 {
+		s.loseJoins--
+		return errDown
+	}
+	return nil
 }
 
 func (s *scripted) Heartbeat(_ context.Context, cred protocol.Credential, hb protocol.Heartbeat) (protocol.HeartbeatResponse, error) {

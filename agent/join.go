@@ -53,19 +53,19 @@ func (a *Agent) open(ctx context.Context) error {
 // errState marks a failure to keep the credential that a join has brought.
 var errState = errors.New("the credential could not be kept")
 
-// join trades the join token for a credential and keeps it.
+// join trades a join token for a credential and keeps it. The agent chooses its agent token, and
+// keeps it, before it asks: when the answer is lost it asks the same again, and the controller,
+// which has the hash of that token in the host's row already, answers the same again.
 func (a *Agent) join(ctx context.Context) error {
 	st, err := LoadState(a.cfg.StatePath)
 	if err != nil {
 		return errors.Join(errState, err)
 	}
-	switch {
-	case a.cfg.JoinToken == "":
-		return fmt.Errorf("cannot join: %w: %s", ErrCannotJoin, newTokenAdvice)
-	case !st.fresh(a.cfg.JoinToken):
-		return fmt.Errorf("cannot join: this join token was used on this host before: %w: %s", ErrCannotJoin, newTokenAdvice)
+	joinToken, err := a.joinToken(ctx, &st)
+	if err != nil {
+		return err
 	}
-	// A token is good once: see that its yield can be kept before it is spent.
+	agentToken := st.begin(joinToken)
 	if err := st.save(a.cfg.StatePath); err != nil {
 		return errors.Join(errState, err)
 	}
@@ -73,19 +73,24 @@ func (a *Agent) join(ctx context.Context) error {
 	callCtx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	resp, err := a.cfg.Controller.Join(callCtx, protocol.JoinRequest{
-		Token: a.cfg.JoinToken, Name: a.cfg.Name, Version: a.cfg.Version,
+		Token: joinToken, Name: a.cfg.Name, AgentTokenHash: protocol.HashAgentToken(agentToken), Version: a.cfg.Version,
 		Protocol: protocol.Version, Host: info,
 	})
 	switch {
+	case errors.Is(err, protocol.ErrUnauthorized) && a.cfg.NewJoinToken != nil:
+		a.cfg.JoinToken, a.offered = "", "" // it has expired; the next try gets a new one
+		return fmt.Errorf("cannot join: %w", err)
 	case errors.Is(err, protocol.ErrUnauthorized), errors.Is(err, protocol.ErrInvalid), errors.Is(err, protocol.ErrConflict):
 		return fmt.Errorf("cannot join: %w (%w): %s", err, ErrCannotJoin, newTokenAdvice)
 	case err != nil:
 		return fmt.Errorf("cannot join: %w", err)
-	case resp.HostID == "" || resp.AgentToken == "":
-		return errors.New("cannot join: the controller's answer has no credential in it")
+	case resp.HostID == "":
+		return errors.New("cannot join: the controller's answer has no identity in it")
 	}
-	st.HostID, st.AgentToken, st.Controller = resp.HostID, resp.AgentToken, a.cfg.Address
-	st.spend(a.cfg.JoinToken)
+	if resp.AgentToken != "" {
+		agentToken = resp.AgentToken // a controller that chooses it itself
+	}
+	st.joined(joinToken, resp.HostID, agentToken, a.cfg.Address)
 	if err := st.save(a.cfg.StatePath); err != nil {
 		return errors.Join(errState, err)
 	}
@@ -93,6 +98,32 @@ func (a *Agent) join(ctx context.Context) error {
 	a.session.set(st.credential())
 	a.log.Info("joined the controller", "host", resp.HostID)
 	return nil
+}
+
+// joinToken is the token to join with: the one that was handed to this host, as long as it has not
+// been traded in, or else one from the source of new ones. The latter serves until it is refused,
+// so that a join whose answer is lost is repeated with the same.
+func (a *Agent) joinToken(ctx context.Context, st *State) (string, error) {
+	switch {
+	case st.fresh(a.cfg.JoinToken):
+		return a.cfg.JoinToken, nil
+	case st.fresh(a.offered):
+		return a.offered, nil
+	case a.cfg.NewJoinToken != nil:
+		token, err := a.cfg.NewJoinToken(ctx)
+		if err != nil {
+			return "", fmt.Errorf("cannot get a join token: %w", err)
+		}
+		if token == "" {
+			return "", errors.New("cannot get a join token: the source of new ones gave none")
+		}
+		a.offered = token
+		return token, nil
+	case a.cfg.JoinToken == "":
+		return "", fmt.Errorf("cannot join: %w: %s", ErrCannotJoin, newTokenAdvice)
+	default:
+		return "", fmt.Errorf("cannot join: this join token was used on this host before: %w: %s", ErrCannotJoin, newTokenAdvice)
+	}
 }
 
 // sessionLoop looks after a credential that the controller refused: it joins again with a

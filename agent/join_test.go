@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,6 +182,109 @@ func TestAnotherHostIDEndsTheAgent(t *testing.T) {
 		r.start()
 		if r.agent.HostID() != "hst_2" {
 			t.Errorf("host %s", r.agent.HostID())
+		}
+	})
+}
+
+// An answer that is lost must not burn the host: the join is asked again with what it was begun
+// with, by the same run of the agent and by the next one.
+func TestALostJoinAnswerIsAskedForAgain(t *testing.T) {
+	for name, restart := range map[string]bool{"the same run": false, "the next run": true} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.ctl.choosy, r.ctl.loseJoins = true, 1
+			r.start()
+			if restart {
+				r.stop()
+				if st, err := LoadState(r.cfg.StatePath); err != nil || st.HostID != "" || st.Joining == nil {
+					t.Fatalf("%s: the join that was begun is not kept: %v, %v", name, st.Joining != nil, err)
+				}
+				if info, err := os.Stat(r.cfg.StatePath); err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("%s: agent.json: %v, %v", name, info, err)
+				}
+				r.start()
+			}
+			r.after(RetryMax)
+			if r.agent.HostID() != "hst_1" || len(r.ctl.offered) != 2 || r.ctl.issued != 1 {
+				t.Fatalf("%s: host %q after offering %d tokens, %d joins done", name, r.agent.HostID(), len(r.ctl.offered), r.ctl.issued)
+			}
+			r.ctl.offer(createTask("run_1"))
+			synctest.Wait()
+			r.wantOK("tsk_create_run_1") // so the token that the agent chose is the one it uses
+			if st, _ := LoadState(r.cfg.StatePath); st.Joining != nil || st.fresh("zoojoin_one") {
+				t.Errorf("%s: the state still holds the join that is over", name)
+			}
+		})
+	}
+}
+
+// The controller's own host has a source of join tokens, and so comes back after its row has gone,
+// however long after the start. Without need it asks for none.
+func TestASourceOfJoinTokensIsAskedWhenOneIsNeeded(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		asked := 0
+		r.cfg.JoinToken = ""
+		r.cfg.NewJoinToken = func(context.Context) (string, error) {
+			asked++
+			token := fmt.Sprintf("zoojoin_%d", asked)
+			r.ctl.set(func() { r.ctl.tokens[token] = asked != 1 }) // the first has expired before it is used
+			return token, nil
+		}
+		r.ctl.choosy, r.ctl.loseJoins = true, 1
+		r.start()
+		r.after(RetryMax)
+		if r.agent.HostID() != "hst_1" || asked != 2 {
+			t.Fatalf("host %q after %d tokens", r.agent.HostID(), asked)
+		}
+		r.stop()
+		r.start()
+		if asked != 2 {
+			t.Error("a restart asked for a token that it did not need")
+		}
+		r.after(time.Hour)
+		r.ctl.set(func() { r.ctl.token = "" })
+		r.after(time.Minute)
+		r.ctl.offer(createTask("run_1"))
+		synctest.Wait()
+		r.wantOK("tsk_create_run_1")
+		if asked != 3 {
+			t.Errorf("asked for %d tokens", asked)
+		}
+	})
+}
+
+// A controller that takes the host in under another ID must not end the process, and one that does
+// so for ever must not be hammered.
+func TestServeGoesOnAsTheOtherHost(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		joins := 0
+		r.cfg.NewJoinToken = func(context.Context) (string, error) {
+			joins++
+			token := fmt.Sprintf("zoojoin_n%d", joins)
+			r.ctl.set(func() { r.ctl.tokens[token], r.ctl.hostID = true, fmt.Sprintf("hst_%d", joins+1) })
+			return token, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- Serve(ctx, r.cfg) }()
+		r.after(time.Second)
+		r.ctl.set(func() { r.ctl.token = "" })
+		r.after(2 * time.Minute)
+		r.ctl.offer(createTask("run_1"))
+		r.after(time.Second)
+		r.wantOK("tsk_create_run_1")
+		if st, _ := LoadState(r.cfg.StatePath); st.HostID != "hst_2" || joins != 1 {
+			t.Errorf("host %s after %d joins", st.HostID, joins)
+		}
+		for range 3600 {
+			r.ctl.set(func() { r.ctl.token = "" })
+			r.after(time.Second)
+		}
+		if joins < 10 || joins > 300 {
+			t.Errorf("joined %d times within an hour", joins)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
 		}
 	})
 }

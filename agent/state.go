@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -22,8 +23,17 @@ type State struct {
 	HostID     string `json:"host_id,omitempty"`
 	AgentToken string `json:"agent_token,omitempty"` // secret
 	Controller string `json:"controller,omitempty"`  // address
+	// Joining is the join that was begun and not answered yet. It is kept before the controller is
+	// asked, so that the same can be asked again when the answer is lost.
+	Joining *Joining `json:"joining,omitempty"`
 	// Spent holds the SHA-256 of every join token that was traded in, never the token.
 	Spent []string `json:"spent_join_tokens,omitempty"`
+}
+
+// Joining is what a join is repeated with: the agent token chosen for it.
+type Joining struct {
+	JoinToken  string `json:"join_token_sha256"` // of the join token that it was begun with
+	AgentToken string `json:"agent_token"`       // secret
 }
 
 // String hides the token.
@@ -84,6 +94,22 @@ func (s *State) write(path string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// begin chooses the agent token that a join with this join token will bring, unless that join was
+// begun before: then it is the same one.
+func (s *State) begin(joinToken string) (agentToken string) {
+	h := tokenHash(joinToken)
+	if s.Joining == nil || s.Joining.JoinToken != h || s.Joining.AgentToken == "" {
+		s.Joining = &Joining{JoinToken: h, AgentToken: "zooagent_" + rand.Text() + rand.Text()} // 260 bits
+	}
+	return s.Joining.AgentToken
+}
+
+// joined takes over what the join with this join token has brought.
+func (s *State) joined(joinToken, hostID, agentToken, controller string) {
+	s.HostID, s.AgentToken, s.Controller, s.Joining = hostID, agentToken, controller, nil
+	s.spend(joinToken)
 }
 
 // spend remembers that a join token was traded in.

@@ -33,7 +33,9 @@ func (a agents) host(ctx context.Context, cred protocol.Credential) (store.Host,
 	return h, err
 }
 
-// NewJoinToken makes a single-use join token and returns it; only its hash is kept.
+// NewJoinToken makes a single-use join token and returns it; only its hash is kept. Bound to a host name it admits only a host
+// of that name, which takes the name over from the host that has it, whose runners then count as lost. With no name it admits
+// one host under any name that is free.
 func (c *Controller) NewJoinToken(ctx context.Context, hostName string, embedded bool, ttl time.Duration) (string, error) {
 	token := auth.NewToken("zoojoin_")
 	_, err := c.store.CreateJoinToken(ctx, store.JoinToken{Hash: auth.HashToken(token), HostName: hostName, Embedded: embedded, ExpiresAt: c.now().Add(ttl)})
@@ -44,18 +46,30 @@ func (c *Controller) NewJoinToken(ctx context.Context, hostName string, embedded
 }
 
 // Join trades a join token for a host's identity. A host that joins again under its name is the same host, newly made: the
-// runners recorded on it are gone.
+// runners recorded on it are gone. The agent has chosen its agent token and sends its hash, so that it can repeat a join whose
+// answer was lost (see store.JoinHost); for one too old to do so the token is chosen here.
 func (a agents) Join(ctx context.Context, req protocol.JoinRequest) (protocol.JoinResponse, error) {
 	if req.Name == "" {
 		return protocol.JoinResponse{}, fmt.Errorf("%w: a host needs a name to join", protocol.ErrConflict)
 	}
-	token := auth.NewToken("zooagent_")
-	h, dropped, err := a.c.store.JoinHost(ctx, auth.HashToken(req.Token), req.Name, auth.HashToken(token), hostUpdate(req.Version, req.Host))
-	if errors.Is(err, store.ErrTokenSpent) {
+	var token string
+	hash := req.AgentTokenHash
+	switch {
+	case hash == "":
+		token = auth.NewToken("zooagent_")
+		hash = auth.HashToken(token)
+	case !protocol.ValidHash(hash):
+		return protocol.JoinResponse{}, fmt.Errorf("%w: agent_token_hash is not a SHA-256 in hex", protocol.ErrInvalid)
+	}
+	h, dropped, err := a.c.store.JoinHost(ctx, auth.HashToken(req.Token), req.Name, hash, hostUpdate(req.Version, req.Host))
+	switch {
+	case errors.Is(err, store.ErrTokenSpent):
 		a.c.log.Warn("refusing a join: the token is unknown, spent or expired", "host", req.Name)
 		return protocol.JoinResponse{}, protocol.ErrUnauthorized
-	}
-	if err != nil {
+	case errors.Is(err, store.ErrConflict):
+		a.c.log.Warn("refusing a join: the name is another host's", "host", req.Name, "err", err)
+		return protocol.JoinResponse{}, fmt.Errorf("%w: %w", protocol.ErrConflict, err)
+	case err != nil:
 		return protocol.JoinResponse{}, err
 	}
 	a.c.log.Info("a host joined", "host", h.Name, "id", h.ID, "version", req.Version, "runners_dropped", len(dropped))

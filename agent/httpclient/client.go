@@ -60,7 +60,7 @@ func (c *Client) Address() string { return c.base.String() }
 func (c *Client) Join(ctx context.Context, req protocol.JoinRequest) (protocol.JoinResponse, error) {
 	var resp protocol.JoinResponse
 	err := c.post(ctx, protocol.Credential{}, protocol.PathJoin, req, &resp)
-	if err == nil && (resp.HostID == "" || resp.AgentToken == "") {
+	if err == nil && (resp.HostID == "" || resp.AgentToken == "" && req.AgentTokenHash == "") {
 		err = errors.New("the answer to the join has no credential in it: is that address a Zoomies controller?")
 	}
 	return resp, err

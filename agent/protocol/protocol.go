@@ -7,6 +7,8 @@ package protocol
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"math"
@@ -39,12 +41,14 @@ var (
 // Controller is what an agent may ask of a controller. It is implemented by the controller
 // itself (the embedded agent calls it in-process) and by the agent's HTTP client.
 type Controller interface {
-	// Join trades a single-use join token for the host's identity and agent token.
+	// Join trades a single-use join token for the host's identity. The same request again, until
+	// the token expires, gets the same answer: one whose answer was lost is simply repeated.
 	Join(ctx context.Context, req JoinRequest) (JoinResponse, error)
 	// Heartbeat says that the host is alive and what it measured.
 	Heartbeat(ctx context.Context, cred Credential, hb Heartbeat) (HeartbeatResponse, error)
 	// Poll waits up to wait for a task and leases it to the caller. It returns nil, nil when
-	// there was none.
+	// there was none. A host makes one poll at a time, and may say in its context which tasks it
+	// holds (see WithHeld). ErrConflict says that another run of an agent polls as this host.
 	Poll(ctx context.Context, cred Credential, wait time.Duration) (*Task, error)
 	// Result answers a task. It is idempotent per (task, attempt).
 	Result(ctx context.Context, cred Credential, res TaskResult) error
@@ -73,18 +77,38 @@ func (c Credential) GoString() string { return c.HostID }
 
 // JoinRequest is the body of a join.
 type JoinRequest struct {
-	Token    string   `json:"token"` // zoojoin_…, single use
-	Name     string   `json:"name"`  // host name; joining again under it keeps the host's ID
-	Version  string   `json:"version"`
-	Protocol int      `json:"protocol"`
-	Host     HostInfo `json:"host"`
+	Token string `json:"token"` // zoojoin_…, single use
+	Name  string `json:"name"`  // host name; joining again under it keeps the host's ID
+	// AgentTokenHash is HashAgentToken of the agent token that the agent has chosen, and keeps,
+	// before it asks for the first time. It makes the join repeatable: whoever asks again with it
+	// is the host that the join token was spent for. It is what a controller stores of a token
+	// anyway, so the join tells it less than an answer that carried the token. Empty has the
+	// controller choose the token, and such a join cannot be repeated.
+	AgentTokenHash string   `json:"agent_token_hash,omitempty"`
+	Version        string   `json:"version"`
+	Protocol       int      `json:"protocol"`
+	Host           HostInfo `json:"host"`
 }
 
-// JoinResponse carries the host's new credential.
+// JoinResponse carries the host's identity.
 type JoinResponse struct {
-	HostID            string  `json:"host_id"`
-	AgentToken        string  `json:"agent_token"`
+	HostID string `json:"host_id"`
+	// AgentToken is set by a controller that chose the token itself, and then holds.
+	AgentToken        string  `json:"agent_token,omitempty"`
 	HeartbeatInterval Seconds `json:"heartbeat_interval_s"`
+}
+
+// HashAgentToken is the SHA-256 of an agent token in hex, which says nothing of a token that is
+// random enough (256 bits).
+func HashAgentToken(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// ValidHash says whether s is a SHA-256 in lower-case hex.
+func ValidHash(s string) bool {
+	raw, err := hex.DecodeString(s)
+	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == s
 }
 
 // HostInfo describes a host: what it is and what it can run.

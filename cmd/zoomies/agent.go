@@ -82,14 +82,10 @@ func runAgent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	a, err := agent.New(agent.Config{
+	return agent.Serve(cmd.Context(), agent.Config{
 		Controller: client, Address: f.controller, Backends: unbound, Bind: bind, StatePath: filepath.Join(f.dataDir, "agent.json"), JoinToken: token,
 		Name: f.name, Version: version, Capacity: f.capacity, WorkDir: f.dataDir, Labels: f.labels, Logger: log,
 	})
-	if err != nil {
-		return err
-	}
-	return a.Run(cmd.Context())
 }
 
 // joinToken takes the token from its variable, which it removes so that no child process inherits it, or from a file.

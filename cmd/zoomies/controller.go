@@ -121,15 +121,14 @@ func openStore(ctx context.Context, cfg *config.Config, takeover bool, log *slog
 	if err != nil {
 		return nil, none, nil, errors.Join(err, unlock())
 	}
-	st, err := store.Open(ctx, store.Options{Path: cfg.DatabaseFile(), Keys: keys, Logger: log})
+	holder, err := store.ThisProcess(cfg.DatabaseFile())
 	if err != nil {
 		return nil, none, nil, errors.Join(err, unlock())
 	}
-	host, err := os.Hostname()
+	st, err := store.Open(ctx, store.Options{Path: cfg.DatabaseFile(), Keys: keys, Holder: holder, Takeover: takeover, Logger: log})
 	if err != nil {
-		return nil, none, nil, errors.Join(fmt.Errorf("cannot tell this machine's name: %w", err), st.Close(), unlock())
+		return nil, none, nil, errors.Join(fmt.Errorf("cannot start: %w", err), unlock())
 	}
-	holder := store.Holder{ID: store.NewID("ctl_"), Host: host, PID: os.Getpid()}
 	if err := st.AcquireLease(ctx, holder, controller.LeaseTTL, takeover); err != nil {
 		return nil, none, nil, errors.Join(fmt.Errorf("cannot start: %w", err), st.Close(), unlock())
 	}
@@ -188,7 +187,7 @@ func serve(ctx context.Context, cfg *config.Config, h http.Handler, log *slog.Lo
 	return <-stopped
 }
 
-// embeddedJoinTTL is how long the embedded agent's join token lives: it is used at once.
+// embeddedJoinTTL is how long a join token of the embedded agent lives: it is made when the agent needs one, and used at once.
 const embeddedJoinTTL = time.Minute
 
 func runEmbedded(ctx context.Context, cfg *config.Config, ctrl *controller.Controller, log *slog.Logger) error {
@@ -204,16 +203,9 @@ func runEmbedded(ctx context.Context, cfg *config.Config, ctrl *controller.Contr
 	if err != nil {
 		return err
 	}
-	token, err := ctrl.NewJoinToken(ctx, name, true, embeddedJoinTTL)
-	if err != nil {
-		return err
-	}
-	a, err := agent.New(agent.Config{
+	return agent.Serve(ctx, agent.Config{
 		Controller: ctrl.Agents(), Address: "in-process", Backends: unbound, Bind: bind, StatePath: filepath.Join(cfg.DataDir, "agent.json"),
-		JoinToken: token, Name: name, Version: version, Capacity: cfg.Agent.Slots(), WorkDir: cfg.DataDir, Logger: log.With("room", "agent"),
+		NewJoinToken: func(ctx context.Context) (string, error) { return ctrl.NewJoinToken(ctx, name, true, embeddedJoinTTL) },
+		Name:         name, Version: version, Capacity: cfg.Agent.Slots(), WorkDir: cfg.DataDir, Logger: log.With("room", "agent"),
 	})
-	if err != nil {
-		return err
-	}
-	return a.Run(ctx)
 }

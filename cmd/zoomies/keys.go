@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +35,7 @@ func keysRotateCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("cannot rotate the keys while a controller uses them; stop it first: %w", err)
 			}
-			n, err := rotate(cmd, cfg.DatabaseFile(), cfg.KeyFile())
+			n, err := rotate(cmd.Context(), cfg.DatabaseFile(), cfg.KeyFile())
 			if err = errors.Join(err, release()); err != nil {
 				return err
 			}
@@ -45,8 +47,20 @@ func keysRotateCommand() *cobra.Command {
 	return c
 }
 
-// rotate adds a key unless an earlier rotation was interrupted, in which case that one is finished.
-func rotate(cmd *cobra.Command, database, keyFile string) (int, error) {
+// rotationLease keeps controllers of other machines out while the keys are rotated. A rotation takes seconds; the lease of one
+// that was killed is taken over at once on this machine.
+const rotationLease = 5 * time.Minute
+
+// rotate adds a key unless an earlier rotation was interrupted, in which case that one is finished. It touches nothing while
+// the controller of another machine holds the database.
+func rotate(ctx context.Context, database, keyFile string) (int, error) {
+	holder, err := store.ThisProcess(database)
+	if err != nil {
+		return 0, err
+	}
+	if err := store.CheckLease(ctx, database, holder, time.Now()); err != nil {
+		return 0, fmt.Errorf("cannot rotate the keys while a controller uses them: %w", err)
+	}
 	keys, err := secrets.LoadOrCreate(keyFile)
 	if err != nil {
 		return 0, err
@@ -56,12 +70,15 @@ func rotate(cmd *cobra.Command, database, keyFile string) (int, error) {
 			return 0, err
 		}
 	}
-	st, err := store.Open(cmd.Context(), store.Options{Path: database, Keys: keys})
+	st, err := store.Open(ctx, store.Options{Path: database, Keys: keys, Holder: holder})
 	if err != nil {
 		return 0, err
 	}
-	n, err := st.Rekey(cmd.Context())
-	if err = errors.Join(err, st.Close()); err != nil {
+	if err := st.AcquireLease(ctx, holder, rotationLease, false); err != nil {
+		return 0, errors.Join(fmt.Errorf("cannot rotate the keys while a controller uses them: %w", err), st.Close())
+	}
+	n, err := st.Rekey(ctx)
+	if err = errors.Join(err, st.ReleaseLease(context.WithoutCancel(ctx), holder.ID), st.Close()); err != nil {
 		return n, fmt.Errorf("the rotation was interrupted after %d secrets; run it again to finish: %w", n, err)
 	}
 	_, err = secrets.Retire(keyFile)

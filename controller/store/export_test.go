@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
 
 // What tests need to see of the inside.
 
@@ -61,4 +65,24 @@ func (s *Store) KeptStatements() int {
 	s.readers.mu.RLock()
 	defer s.readers.mu.RUnlock()
 	return len(s.readers.stmts)
+}
+
+// ThisProcessOn is ThisProcess on a machine whose machine-id is in a file.
+func ThisProcessOn(machineIDFile, path string) (Holder, error) {
+	return thisProcess(machineIDFile, path)
+}
+
+// MigrateTo makes a database at path whose schema is of an earlier version.
+func MigrateTo(ctx context.Context, path string, version int64) (err error) {
+	db, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	p, err := migrations(db)
+	if err != nil {
+		return err
+	}
+	_, err = p.UpTo(ctx, version)
+	return err
 }

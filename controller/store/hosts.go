@@ -74,6 +74,18 @@ func diskFreeMoved(was, is int64) bool {
 // HostByToken returns the host when the hash is its agent token's. ErrNotFound when there is no
 // such host or the token is another's; the error does not say which.
 func (s *Store) HostByToken(ctx context.Context, hostID, agentTokenHash string) (Host, error) {
+	h, hash, err := hostAndHash(ctx, s.readers, hostID)
+	if err == nil && !sameHash(hash, agentTokenHash) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Host{}, errorf(err, "identify host %s", hostID)
+	}
+	return h, nil
+}
+
+// hostAndHash reads a host and the hash of its agent token.
+func hostAndHash(ctx context.Context, q querier, hostID string) (Host, string, error) {
 	type row struct {
 		host Host
 		hash string
@@ -82,14 +94,13 @@ func (s *Store) HostByToken(ctx context.Context, hostID, agentTokenHash string) 
 		r.host, err = scanHost(scanFunc(func(dest ...any) error { return sc.Scan(append(dest, &r.hash)...) }))
 		return r, err
 	}
-	r, err := one(ctx, s.readers, scan, "SELECT "+string(hostColumns)+", token_hash FROM hosts WHERE id = ?", hostID)
-	if err == nil && (r.hash == "" || subtle.ConstantTimeCompare([]byte(r.hash), []byte(agentTokenHash)) != 1) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return Host{}, errorf(err, "identify host %s", hostID)
-	}
-	return r.host, nil
+	r, err := one(ctx, q, scan, "SELECT "+string(hostColumns)+", token_hash FROM hosts WHERE id = ?", hostID)
+	return r.host, r.hash, err
+}
+
+// sameHash compares the stored hash of a token with another in constant time. An empty one is like no other.
+func sameHash(stored, hash string) bool {
+	return stored != "" && subtle.ConstantTimeCompare([]byte(stored), []byte(hash)) == 1
 }
 
 // scanFunc makes a scanner of a function.

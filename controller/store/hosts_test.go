@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +23,9 @@ func TestAJoinTokenAdmitsOneHostOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	agents := 0
 	join := func(hash, name string) error {
-		_, _, err := s.JoinHost(t.Context(), hash, name, "agent", store.HostUpdate{})
+		_, _, err := s.JoinHost(t.Context(), hash, name, fmt.Sprint("agent-", agents), store.HostUpdate{})
 		return err
 	}
 	token("any", "")
@@ -39,6 +42,7 @@ func TestAJoinTokenAdmitsOneHostOnce(t *testing.T) {
 		{"any", "beta", nil},
 		{"any", "gamma", store.ErrTokenSpent},
 	} {
+		agents++ // each is another agent
 		if err := join(test.hash, test.name); !errors.Is(err, test.want) {
 			t.Errorf("%s as %s: %v, want %v", test.hash, test.name, err, test.want)
 		}
@@ -89,7 +93,7 @@ func TestAHostThatJoinsAgainKeepsItsIDAndLosesItsRunners(t *testing.T) {
 	if err := s.MarkHostLost(t.Context(), f.Host.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CreateJoinToken(t.Context(), store.JoinToken{Hash: "again", ExpiresAt: c.now().Add(time.Hour)}); err != nil {
+	if _, err := s.CreateJoinToken(t.Context(), store.JoinToken{Hash: "again", HostName: f.Host.Name, ExpiresAt: c.now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	now := c.step(time.Minute)
@@ -126,6 +130,7 @@ func TestTheControllersOwnHostKeepsItsName(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	for _, jt := range []store.JoinToken{{Hash: "own", Embedded: true}, {Hash: "remote"}, {Hash: "own2", Embedded: true}} {
+		jt.HostName = "alpha"
 		jt.ExpiresAt = time.Now().Add(time.Hour)
 		if _, err := s.CreateJoinToken(t.Context(), jt); err != nil {
 			t.Fatal(err)
@@ -140,6 +145,83 @@ func TestTheControllersOwnHostKeepsItsName(t *testing.T) {
 	}
 	if again, _, err := s.JoinHost(t.Context(), "own2", "alpha", "c", store.HostUpdate{}); err != nil || again.ID != h.ID {
 		t.Errorf("its own return: %v", err)
+	}
+}
+
+// A join whose answer was lost is asked again: the same agent gets the same host, nobody else gets anything.
+func TestAJoinCanBeRepeatedByWhoeverMadeIt(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := storetest.OpenWith(t, store.Options{Now: c.now})
+	f := storetest.Seed(t, s)
+	for _, hash := range []string{"one", "two"} {
+		if _, err := s.CreateJoinToken(t.Context(), store.JoinToken{Hash: hash, HostName: f.Host.Name, ExpiresAt: c.now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	join := func(hash, name, agent string) (store.Host, []store.Runner, error) {
+		return s.JoinHost(t.Context(), hash, name, agent, store.HostUpdate{})
+	}
+	if _, _, err := join("one", f.Host.Name, "agent-a"); err != nil {
+		t.Fatal(err)
+	}
+	r := at(t, s, f, store.RunnerIdle) // as it is when the answer was not lost after all
+	c.step(time.Hour - time.Second)
+	if h, failed, err := join("one", f.Host.Name, "agent-a"); err != nil || h.ID != f.Host.ID || len(failed) != 0 {
+		t.Errorf("the repeat: %+v, %v, %v", h, failed, err)
+	}
+	if got, err := s.Runner(t.Context(), r.ID); err != nil || got.State != store.RunnerIdle {
+		t.Errorf("the repeat moved a runner to %s (%v)", got.State, err)
+	}
+	for name, err := range map[string]error{
+		"another agent":           func() error { _, _, err := join("one", f.Host.Name, "agent-b"); return err }(),
+		"another name":            func() error { _, _, err := join("one", "host-9", "agent-a"); return err }(),
+		"a token not spent by it": func() error { _, _, err := join("three", f.Host.Name, "agent-a"); return err }(),
+		"when it has been renewed": func() error {
+			if _, _, err := join("two", f.Host.Name, "agent-c"); err != nil {
+				return err
+			}
+			_, _, err := join("one", f.Host.Name, "agent-a")
+			return err
+		}(),
+		"when the token has expired": func() error {
+			c.step(time.Second)
+			_, _, err := join("two", f.Host.Name, "agent-c")
+			return err
+		}(),
+	} {
+		if !errors.Is(err, store.ErrTokenSpent) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A token for any host must not replace the agent of a host that is there, and fail its runners.
+func TestANameThatIsTakenNeedsATokenOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	f := storetest.Seed(t, s)
+	r := at(t, s, f, store.RunnerBusy)
+	for hash, host := range map[string]string{"any": "", "bound": f.Host.Name} {
+		if _, err := s.CreateJoinToken(t.Context(), store.JoinToken{Hash: hash, HostName: host, ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := s.JoinHost(t.Context(), "any", f.Host.Name, "thief", store.HostUpdate{})
+	if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "another name") {
+		t.Errorf("taken over: %v", err)
+	}
+	if got, err := s.Runner(t.Context(), r.ID); err != nil || got.State != store.RunnerBusy {
+		t.Errorf("its runner is %s (%v)", got.State, err)
+	}
+	if _, err := s.HostByToken(t.Context(), f.Host.ID, storetest.HashOfAgentToken); err != nil {
+		t.Errorf("its agent is not known any more: %v", err)
+	}
+	if _, _, err := s.JoinHost(t.Context(), "any", "host-2", "agent", store.HostUpdate{}); err != nil {
+		t.Errorf("the refusal spent the token: %v", err)
+	}
+	if h, failed, err := s.JoinHost(t.Context(), "bound", f.Host.Name, "agent", store.HostUpdate{}); err != nil || h.ID != f.Host.ID || len(failed) != 1 {
+		t.Errorf("with a token of its own: %+v, %v, %v", h, failed, err)
 	}
 }
 

@@ -14,6 +14,7 @@ const (
 	idJob          = "job_"
 	idRunner       = "run_"
 	idTask         = "tsk_"
+	idController   = "ctl_"
 )
 
 const idBytes = 10 // 80 bits, 16 characters of base32

@@ -44,8 +44,15 @@ type joined struct {
 // JoinHost spends the join token and makes or renews the host, in one transaction. A host that
 // joins again under its name keeps its ID, its cordon and its history, and gets the new agent
 // token; every live runner recorded on it goes to failed and its outstanding tasks fail, since
-// its agent knows nothing of them. Those runners are returned. The name of the controller's own
-// host is ErrConflict for any other, and the other way round.
+// its agent knows nothing of them. Those runners are returned.
+//
+// The same join again (the spent token, the name and the agent token's hash that it was spent
+// with) is the repeat of one whose answer was lost: until the token expires it returns the host
+// and changes nothing. Whoever has only the join token cannot repeat it, and learns nothing.
+//
+// A name that is taken is given up only to a token that is bound to it; the name of the
+// controller's own host only to another of its own. Both are ErrConflict otherwise, and the
+// token stays good.
 func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHash string, u HostUpdate) (Host, []Runner, error) {
 	if name == "" || agentTokenHash == "" {
 		return Host{}, nil, errors.New("cannot join a host: it needs a name and a token")
@@ -57,6 +64,9 @@ func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHas
 			return joined{}, ErrTokenSpent
 		} else if err != nil {
 			return joined{}, err
+		}
+		if !jt.UsedAt.IsZero() {
+			return repeatJoin(ctx, t, jt, name, agentTokenHash)
 		}
 		j, err := renewHost(ctx, t, jt, name, agentTokenHash, u, now)
 		if err != nil {
@@ -71,9 +81,18 @@ func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHas
 	return j.host, j.failed, errorf(err, "join host %q", name)
 }
 
-// admits says whether the token lets a host of that name in now.
+// admits says whether the token lets a host of that name in now, or would if it were not spent.
 func (jt *JoinToken) admits(name string, now time.Time) bool {
-	return jt.UsedAt.IsZero() && now.Before(jt.ExpiresAt) && (jt.HostName == "" || jt.HostName == name)
+	return now.Before(jt.ExpiresAt) && (jt.HostName == "" || jt.HostName == name)
+}
+
+// repeatJoin answers a join with a spent token: the host that spent it, if it is the same one.
+func repeatJoin(ctx context.Context, t *tx, jt JoinToken, name, tokenHash string) (joined, error) {
+	h, hash, err := hostAndHash(ctx, t, jt.UsedBy)
+	if errors.Is(err, ErrNotFound) || err == nil && (h.Name != name || !sameHash(hash, tokenHash)) {
+		return joined{}, ErrTokenSpent
+	}
+	return joined{host: h}, err
 }
 
 // renewHost makes the host's row, or brings the one of that name back to life.
@@ -92,6 +111,10 @@ func renewHost(ctx context.Context, t *tx, jt JoinToken, name, tokenHash string,
 	j.host = known[0]
 	if j.host.Embedded != jt.Embedded {
 		return j, fmt.Errorf("%w: the name belongs to the controller's own host or to a remote one; give the host another name", ErrConflict)
+	}
+	if jt.HostName == "" {
+		return j, fmt.Errorf("%w: a host named %s is in the fleet; give this one another name, or, if it is the same machine made anew, "+
+			"join it with a token that is made for that name", ErrConflict, name)
 	}
 	j.host.apply(u)
 	j.host.LastHeartbeatAt, j.host.LostAt, j.host.JoinedAt = now, time.Time{}, now

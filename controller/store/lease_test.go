@@ -59,6 +59,67 @@ func TestTheLease(t *testing.T) {
 		t.Fatalf("renewed a lease that is not there: %v", err)
 	}
 	must(acquire(elsewhere, false)) // released
+
+	// Two machines of one image share their name; one machine may change its own.
+	must(acquire(store.Holder{ID: "four", Machine: "m1", Host: "zoomies", PID: 14}, true))
+	names(acquire(store.Holder{ID: "five", Machine: "m2", Host: "zoomies", PID: 15}, false), store.ErrLeaseHeld, "zoomies", "14")
+	names(acquire(store.Holder{ID: "five", Host: "zoomies", PID: 15}, false), store.ErrLeaseHeld, "zoomies", "14")
+	must(acquire(store.Holder{ID: "six", Machine: "m1", Host: "renamed", PID: 16}, false))
+}
+
+// A second controller of a newer release must be refused before it has migrated the database
+// under the first.
+func TestADatabaseThatIsHeldIsNotMigrated(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Dir(t)
+	keys, err := secrets.LoadOrCreate(filepath.Join(dir, "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClock()
+	o := store.Options{Path: filepath.Join(dir, "zoomies.db"), Keys: keys, Now: c.now, Holder: store.Holder{ID: "new", Machine: "m2", Host: "beta"}}
+	if err := store.CheckLease(t.Context(), o.Path, o.Holder, c.now()); err != nil {
+		t.Errorf("there is no database yet: %v", err)
+	}
+	if err := store.MigrateTo(t.Context(), o.Path, 1); err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, o.Path)
+	version := func() (v int) {
+		t.Helper()
+		if err := db.QueryRow("SELECT MAX(version_id) FROM goose_db_version").Scan(&v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	if _, err := db.Exec("INSERT INTO controller_lease (id, holder_id, host, pid, renewed_at, expires_at) VALUES (1, 'old', 'alpha', 11, 0, ?)",
+		c.now().Add(time.Minute).UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Open(t.Context(), o)
+	if !errors.Is(err, store.ErrLeaseHeld) || !strings.Contains(err.Error(), "alpha") || !strings.Contains(err.Error(), "11") || version() != 1 {
+		t.Fatalf("opened a database that is held: %v, its schema is version %d", err, version())
+	}
+	if err := store.CheckLease(t.Context(), o.Path, o.Holder, c.now()); !errors.Is(err, store.ErrLeaseHeld) {
+		t.Errorf("CheckLease: %v", err)
+	}
+	if err := store.CheckLease(t.Context(), o.Path, o.Holder, c.now().Add(time.Minute)); err != nil {
+		t.Errorf("CheckLease of a lease that has expired: %v", err)
+	}
+	o.Takeover = true
+	s := storetest.OpenWith(t, o)
+	if version() < 2 {
+		t.Error("a takeover did not migrate")
+	}
+	if err := s.AcquireLease(t.Context(), o.Holder, time.Minute, true); err != nil {
+		t.Error(err)
+	}
+	o.Holder, o.Takeover = store.Holder{ID: "newer", Machine: "m3", Host: "gamma"}, false
+	if _, err := store.Open(t.Context(), o); !errors.Is(err, store.ErrLeaseHeld) || !strings.Contains(err.Error(), "beta") {
+		t.Errorf("opened a database of this version that is held: %v", err)
+	}
+	o.Holder.Machine = "m2"
+	storetest.OpenWith(t, o) // the same machine, after a crash
 }
 
 func TestTwoStoresOverOneFileSeeOneLease(t *testing.T) {

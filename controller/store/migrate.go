@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -13,15 +14,19 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
+func migrations(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectSQLite3, db, files,
+		goose.WithDisableGlobalRegistry(true), goose.WithSlog(slog.New(slog.DiscardHandler)))
+}
+
 // migrate brings the schema up to this release's. There is no way down: going back to an older
 // release takes a copy of the database from before.
 func (s *Store) migrate(ctx context.Context) error {
-	files, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.writeDB, files,
-		goose.WithDisableGlobalRegistry(true), goose.WithSlog(slog.New(slog.DiscardHandler)))
+	p, err := migrations(s.writeDB)
 	if err != nil {
 		return fmt.Errorf("cannot read the migrations: %w", err)
 	}

@@ -130,7 +130,7 @@ type HostBackend struct {
 type JoinToken struct {
 	ID        string
 	Hash      string // SHA-256 of the token; the token itself is shown once
-	HostName  string // when set, only a host of that name may use it
+	HostName  string // when set, only a host of that name may use it, and it may take the name over
 	Embedded  bool   // for the controller's own agent
 	ExpiresAt time.Time
 	UsedAt    time.Time
@@ -267,7 +267,8 @@ type HostUpdate struct {
 // Holder identifies a controller process that holds the lease on a database.
 type Holder struct {
 	ID        string // random per process
-	Host      string // machine identity (host name)
+	Machine   string // the machine it runs on, whatever its name; see ThisProcess
+	Host      string // that machine's name, for people
 	PID       int
 	RenewedAt time.Time
 	ExpiresAt time.Time

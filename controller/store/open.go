@@ -20,10 +20,15 @@ import (
 
 // Options open a store.
 type Options struct {
-	Path   string // database file; made 0600 when it does not exist
-	Keys   *secrets.Keyring
-	Now    func() time.Time // nil is time.Now
-	Logger *slog.Logger     // nil is slog.Default
+	Path string // database file; made 0600 when it does not exist
+	Keys *secrets.Keyring
+	// Holder is who opens the database, to take its lease then (AcquireLease). With it, a database
+	// that the controller of another machine holds is refused with ErrLeaseHeld, before its schema
+	// is touched, unless Takeover is set. Without it nobody looks.
+	Holder   Holder
+	Takeover bool
+	Now      func() time.Time // nil is time.Now
+	Logger   *slog.Logger     // nil is slog.Default
 }
 
 // Store is the fleet's database. It is safe for concurrent use. A write returns when it is
@@ -46,8 +51,8 @@ const busyTimeout = 10 * time.Second
 
 // Open opens the database at o.Path, making it when it does not exist, and brings its schema up
 // to date. It returns ErrNewerSchema for a database of a newer release, and an error when the
-// key file does not fit what is sealed in it. It does not look whether another controller holds
-// the database: see LockFile and AcquireLease.
+// key file does not fit what is sealed in it. What keeps a second controller out for good is
+// LockFile, taken before, and AcquireLease, taken after.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Path == "" || o.Keys == nil {
 		return nil, errors.New("cannot open the store: it needs a path and a keyring")
@@ -59,14 +64,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	if err := s.open(ctx); err != nil {
+	if err := s.open(ctx, o); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("cannot open the database %s: %w", o.Path, err)
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context) error {
+func (s *Store) open(ctx context.Context, o Options) error {
 	abs, err := filepath.Abs(s.path)
 	if err != nil {
 		return err
@@ -83,6 +88,12 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	s.writeDB.SetMaxOpenConns(1)
+	// A second controller of a newer release must not migrate the database under the first.
+	if o.Holder != (Holder{}) && !o.Takeover {
+		if err := checkLease(ctx, s.writeDB, o.Holder, s.now()); err != nil {
+			return err
+		}
+	}
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
