@@ -205,11 +205,11 @@ func (c *Controller) createdOK(ctx context.Context, t store.Task, ch store.Chang
 		_, _, err = c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
 		return err
 	case store.RunnerProvisioning:
-		r, changed, err := c.transition(ctx, r.ID, store.RunnerRegistering, ch)
+		_, changed, err := c.tryTransition(ctx, r.ID, store.RunnerRegistering, ch)
 		if changed || !errors.Is(err, store.ErrTransition) {
 			return err
 		}
-		return c.noteStart(ctx, r.ID, ch)
+		return c.noteStart(ctx, r.ID, ch) // GitHub's word that it is busy came in between
 	default:
 		return c.noteStart(ctx, r.ID, ch)
 	}
@@ -273,14 +273,14 @@ func (c *Controller) applyReport(ctx context.Context, h store.Host, rep protocol
 	case ended:
 		return true, c.ended(ctx, r, rep, ch)
 	case rep.State == string(store.RunnerRegistering) && r.State == store.RunnerProvisioning:
-		_, _, err = c.transition(ctx, r.ID, store.RunnerRegistering, ch)
+		_, _, err = c.tryTransition(ctx, r.ID, store.RunnerRegistering, ch)
 	case rep.Phase == protocol.PhaseRunning && r.State == store.RunnerProvisioning && rep.State == "":
 		// The create's own answer was lost; this says the same.
 		if _, _, err = c.transition(ctx, r.ID, store.RunnerRegistering, ch); err == nil {
 			_, _, err = c.transition(ctx, r.ID, store.RunnerIdle, store.Change{})
 		}
 	case rep.Phase == protocol.PhaseRunning && r.State == store.RunnerRegistering && rep.State == "":
-		_, _, err = c.transition(ctx, r.ID, store.RunnerIdle, ch)
+		_, _, err = c.tryTransition(ctx, r.ID, store.RunnerIdle, ch)
 	}
 	if errors.Is(err, store.ErrTransition) {
 		err = nil

@@ -161,13 +161,19 @@ func runnerName(fleet, pool, id string) string {
 	return namePrefix(fleet) + p[:min(len(p), room)] + suffix
 }
 
-// transition moves a runner, tells everybody, and counts its end.
+// transition moves a runner, tells everybody, and counts its end. A move that the state machine does not allow is logged.
 func (c *Controller) transition(ctx context.Context, id string, to store.RunnerState, ch store.Change) (store.Runner, bool, error) {
+	r, changed, err := c.tryTransition(ctx, id, to, ch)
+	if errors.Is(err, store.ErrTransition) {
+		c.log.Warn("ignoring a transition that the state machine does not allow", "runner", id, "to", to, "err", err)
+	}
+	return r, changed, err
+}
+
+// tryTransition is a transition that may well come too late.
+func (c *Controller) tryTransition(ctx context.Context, id string, to store.RunnerState, ch store.Change) (store.Runner, bool, error) {
 	r, changed, err := c.store.TransitionRunner(ctx, id, to, ch)
 	if err != nil {
-		if errors.Is(err, store.ErrTransition) {
-			c.log.Warn("ignoring a transition that the state machine does not allow", "runner", id, "to", to, "err", err)
-		}
 		return r, false, err
 	}
 	if changed {
