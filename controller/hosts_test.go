@@ -126,7 +126,8 @@ func TestHostIsUnhealthyAndThenLost(t *testing.T) {
 	if j := r.jobRow(p.InstallationID, id); j.FleetFault == "" || j.State != store.JobInProgress {
 		t.Errorf("its job is %s, fault %q", j.State, j.FleetFault)
 	}
-	// It comes back: it is heard, is asked to remove what was given up, and gets the waiting job.
+	// It comes back: it is heard, is asked to remove what was given up, and after the backoff gets the waiting job.
+	r.clock.advance(r.set.Scheduler.StartBackoff)
 	h.beat()
 	kinds := map[protocol.TaskKind]bool{}
 	for range 2 {
