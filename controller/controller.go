@@ -112,6 +112,7 @@ type Controller struct {
 	reaping  *crew // installations whose registrations are being compared with rows
 	asking   *crew // jobs in doubt (see exits.go)
 	exits    *exits
+	links    *links
 
 	scrapeMu sync.Mutex // one scrape of the metrics at a time
 
@@ -141,7 +142,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(),
 		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
 		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
-		asking: newCrew(o.Now, 1), exits: newExits(o.Settings.Scheduler),
+		asking: newCrew(o.Now, 1), exits: newExits(o.Settings.Scheduler), links: newLinks(),
 	}, nil
 }
 

@@ -33,6 +33,8 @@ type doubt struct {
 	job    store.Job
 	runner store.Runner
 	since  time.Time
+	// settled is when the doubt ended; zero while it lasts.
+	settled time.Time
 }
 
 type strikes struct {
@@ -53,33 +55,47 @@ func newExits(set scheduler.Tunables) *exits {
 	return &exits{wake: events.NewWake(), set: set, doubts: map[string]doubt{}, pools: map[string]strikes{}}
 }
 
-// aside are the jobs that stand aside now.
-func (e *exits) aside(now time.Time) map[string]bool {
+// aside are the jobs that stand aside in a decision that began then, and the pools whose runners it must leave alone: with one of
+// their jobs hidden, they may seem to have a runner too many. What was settled after the decision began counts still.
+func (e *exits) aside(began, now time.Time) (jobs, pools map[string]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := map[string]bool{}
+	jobs, pools = map[string]bool{}, map[string]bool{}
 	for id, d := range e.doubts {
-		if now.Sub(d.since) < doubtLimit {
-			out[id] = true
+		if d.settled.IsZero() && now.Sub(d.since) < doubtLimit || !d.settled.Before(began) {
+			jobs[id], pools[d.runner.PoolID] = true, true
+		}
+	}
+	return jobs, pools
+}
+
+// open are the doubts that are not settled.
+func (e *exits) open() []doubt {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]doubt, 0, len(e.doubts))
+	for _, d := range e.doubts {
+		if d.settled.IsZero() {
+			out = append(out, d)
 		}
 	}
 	return out
 }
 
-func (e *exits) take() []doubt {
+// settle ends the doubts that match, and forgets those that were ended a while ago. It says whether any did.
+func (e *exits) settle(now time.Time, match func(doubt) bool) (any bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := make([]doubt, 0, len(e.doubts))
-	for _, d := range e.doubts {
-		out = append(out, d)
+	for id, d := range e.doubts {
+		switch {
+		case d.settled.IsZero() && match(d):
+			d.settled, any = now, true
+			e.doubts[id] = d
+		case !d.settled.IsZero() && now.Sub(d.settled) > doubtLimit:
+			delete(e.doubts, id)
+		}
 	}
-	return out
-}
-
-func (e *exits) resolve(jobID string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.doubts, jobID)
+	return any
 }
 
 // heldUntil is until when a pool waits because its runners end for nothing; zero if it does not.
@@ -139,10 +155,10 @@ func (c *Controller) noteExit(ctx context.Context, r store.Runner) error {
 // exitsLoop asks GitHub about jobs in doubt.
 func (c *Controller) exitsLoop(ctx context.Context) {
 	every(ctx, HousekeepingTick, c.exits.wake.C(), func(ctx context.Context) {
-		for _, d := range c.exits.take() {
+		for _, d := range c.exits.open() {
 			c.spawn(ctx, c.asking, d.job.InstallationID, d.job.ID, func(ctx context.Context) error {
 				err := c.settleDoubt(ctx, d)
-				c.exits.resolve(d.job.ID)
+				c.exits.settle(c.now(), func(x doubt) bool { return x.job.ID == d.job.ID })
 				c.reconcile.Set()
 				if err != nil && !errors.Is(err, errHeld) && ctx.Err() == nil {
 					c.log.Warn("cannot ask GitHub what became of a job", "job", d.job.ID, "err", err)

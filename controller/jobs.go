@@ -33,8 +33,11 @@ func jobState(status string) store.JobState {
 
 // learnJob takes in what GitHub says of a job when we asked. It says whether that was news.
 func (c *Controller) learnJob(ctx context.Context, installationID string, s github.JobState) (bool, error) {
-	ch, err := c.store.UpsertJob(ctx, jobUpdate(installationID, s, true))
+	u := jobUpdate(installationID, s, true)
+	defer c.links.begin(u)()
+	ch, err := c.store.UpsertJob(ctx, u)
 	if err != nil {
+		c.reconcile.Set() // a decision may have counted on it
 		return false, fmt.Errorf("cannot record job %d of %s: %w", s.GitHubID, s.Repository, err)
 	}
 	return ch.Changed, c.jobMoved(ctx, ch)
@@ -94,6 +97,9 @@ func (c *Controller) linkRunner(ctx context.Context, j store.Job) error {
 		return fmt.Errorf("cannot link job %s to runner %s: %w", j.ID, r.ID, err)
 	}
 	c.poolWorks(r.PoolID)
+	if c.exits.settle(c.now(), func(d doubt) bool { return d.runner.ID == r.ID }) {
+		c.reconcile.Set() // it ran this job, and so the one it was made for waits still
+	}
 	if moved {
 		c.log.Info("runner busy", "runner", r.ID, "job", j.ID)
 		c.runnerMoved(ctx, r)

@@ -81,6 +81,7 @@ func (c *Controller) apply(ctx context.Context, snap scheduler.Snapshot, plan sc
 	for _, p := range snap.Pools {
 		installation[p.ID] = p.Installation
 	}
+	_, doubtful := c.exits.aside(snap.Now, c.now())
 	var creates []scheduler.Action
 	var errs []error
 	for _, a := range plan.Actions {
@@ -91,6 +92,9 @@ func (c *Controller) apply(ctx context.Context, snap scheduler.Snapshot, plan sc
 		case scheduler.Fail:
 			err = c.failRunner(ctx, a.RunnerID, a.Reason)
 		case scheduler.Retire, scheduler.Withdraw:
+			if doubtful[a.PoolID] {
+				continue // planned again when it is known what became of the pool's jobs
+			}
 			c.spawn(ctx, c.retiring, installation[a.PoolID], a.RunnerID, func(ctx context.Context) error { return c.retire(ctx, a.RunnerID, a.Reason) })
 		case scheduler.Create:
 			creates = append(creates, a)

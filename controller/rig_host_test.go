@@ -22,7 +22,7 @@ type testHost struct {
 	name     string
 	capacity int
 	engine   *engine
-	link     *link
+	link     *wire
 	state    string
 	token    string
 
@@ -46,7 +46,7 @@ func (machine) BootTime() time.Time        { return time.Time{} }
 func (r *rig) host(name string, capacity int) *testHost {
 	r.t.Helper()
 	h := &testHost{
-		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &link{r: r}, state: filepath.Join(r.dir, name+".json"),
+		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &wire{r: r}, state: filepath.Join(r.dir, name+".json"),
 	}
 	var err error
 	if h.token, err = r.c().NewJoinToken(r.t.Context(), name, false, time.Minute); err != nil {
@@ -111,8 +111,8 @@ func (h *testHost) kill() {
 
 var errCut = errors.New("the controller cannot be reached")
 
-// link is a host's way to whichever controller runs. faults may break single calls.
-type link struct {
+// wire is a host's way to whichever controller runs. faults may break single calls.
+type wire struct {
 	r   *rig
 	cut atomic.Bool
 	// Called before and after a call reaches the controller, if set; an error is what the agent sees.
@@ -121,7 +121,7 @@ type link struct {
 	beforeReport              func([]protocol.RunnerReport) error
 }
 
-func (l *link) to() (protocol.Controller, error) {
+func (l *wire) to() (protocol.Controller, error) {
 	c := l.r.c()
 	if c == nil || l.cut.Load() {
 		return nil, errCut
@@ -129,7 +129,7 @@ func (l *link) to() (protocol.Controller, error) {
 	return c.Agents(), nil
 }
 
-func (l *link) Join(ctx context.Context, req protocol.JoinRequest) (protocol.JoinResponse, error) {
+func (l *wire) Join(ctx context.Context, req protocol.JoinRequest) (protocol.JoinResponse, error) {
 	c, err := l.to()
 	if err != nil {
 		return protocol.JoinResponse{}, err
@@ -137,7 +137,7 @@ func (l *link) Join(ctx context.Context, req protocol.JoinRequest) (protocol.Joi
 	return c.Join(ctx, req)
 }
 
-func (l *link) Heartbeat(ctx context.Context, cred protocol.Credential, hb protocol.Heartbeat) (protocol.HeartbeatResponse, error) {
+func (l *wire) Heartbeat(ctx context.Context, cred protocol.Credential, hb protocol.Heartbeat) (protocol.HeartbeatResponse, error) {
 	c, err := l.to()
 	if err != nil {
 		return protocol.HeartbeatResponse{}, err
@@ -145,7 +145,7 @@ func (l *link) Heartbeat(ctx context.Context, cred protocol.Credential, hb proto
 	return c.Heartbeat(ctx, cred, hb)
 }
 
-func (l *link) Poll(ctx context.Context, cred protocol.Credential, wait time.Duration) (*protocol.Task, error) {
+func (l *wire) Poll(ctx context.Context, cred protocol.Credential, wait time.Duration) (*protocol.Task, error) {
 	c, err := l.to()
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (l *link) Poll(ctx context.Context, cred protocol.Credential, wait time.Dur
 	return t, err
 }
 
-func (l *link) Result(ctx context.Context, cred protocol.Credential, res protocol.TaskResult) error {
+func (l *wire) Result(ctx context.Context, cred protocol.Credential, res protocol.TaskResult) error {
 	c, err := l.to()
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (l *link) Result(ctx context.Context, cred protocol.Credential, res protoco
 	return nil
 }
 
-func (l *link) Report(ctx context.Context, cred protocol.Credential, reports []protocol.RunnerReport) (protocol.ReportResponse, error) {
+func (l *wire) Report(ctx context.Context, cred protocol.Credential, reports []protocol.RunnerReport) (protocol.ReportResponse, error) {
 	c, err := l.to()
 	if err != nil {
 		return protocol.ReportResponse{}, err
@@ -211,7 +211,7 @@ func (l *link) Report(ctx context.Context, cred protocol.Credential, reports []p
 	return c.Report(ctx, cred, reports)
 }
 
-func (l *link) SendLogs(ctx context.Context, cred protocol.Credential, stream string, rd io.Reader) error {
+func (l *wire) SendLogs(ctx context.Context, cred protocol.Credential, stream string, rd io.Reader) error {
 	c, err := l.to()
 	if err != nil {
 		return err

@@ -184,7 +184,7 @@ func (r *rig) settle(n int) {
 				ended++
 			}
 		}
-		return ended >= n && len(r.c().exits.take()) == 0
+		return ended >= n && len(r.c().exits.open()) == 0
 	})
 	for range 3 {
 		if _, err := r.c().pass(r.t.Context()); err != nil {

@@ -17,7 +17,6 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	fail := func(what string, err error) (scheduler.Snapshot, error) {
 		return s, fmt.Errorf("cannot read %s for a scheduling decision: %w", what, err)
 	}
-	aside := c.exits.aside(now) // before the pools' holds: what ends a doubt may begin a hold
 	ins, err := c.store.Installations(ctx)
 	if err != nil {
 		return fail("installations", err)
@@ -50,6 +49,8 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	}
 	// Runners are read before jobs. A job whose runner was seen starting may so be seen running or over, which is put right
 	// below; the other way round, a job seen queued whose runner has meanwhile taken it would be given a second one.
+	linking := c.links.listen()
+	defer linking.stop()
 	runners, err := c.store.DemandRunners(ctx)
 	if err != nil {
 		return fail("runners", err)
@@ -58,6 +59,8 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	if err != nil {
 		return fail("jobs", err)
 	}
+	linked := linking.stop()
+	aside, _ := c.exits.aside(now, c.now())
 	repo := make(map[string]string, len(jobs))
 	executing := map[string]bool{} // runner names
 	for _, j := range jobs {
@@ -65,8 +68,8 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		if j.State == store.JobInProgress {
 			executing[j.RunnerName] = true
 		}
-		if j.State == store.JobQueued && aside[j.ID] {
-			continue // GitHub is being asked whether it still waits
+		if j.State == store.JobQueued && (aside[j.ID] || linked.jobs[linkedJob{j.InstallationID, j.GitHubID}]) {
+			continue // GitHub is being asked whether it still waits, or has just said that it does not
 		}
 		s.Jobs = append(s.Jobs, scheduler.Job{
 			ID: j.ID, Installation: j.InstallationID, Repository: j.Repository, Labels: j.Labels,
@@ -74,7 +77,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		})
 	}
 	for _, r := range runners {
-		s.Runners = append(s.Runners, schedulerRunner(r, repo, executing[r.Name]))
+		s.Runners = append(s.Runners, schedulerRunner(r, repo, executing[r.Name] || linked.runners[r.Name]))
 	}
 	hosts, err := c.store.Hosts(ctx)
 	if err != nil {

@@ -32,3 +32,28 @@ func TestRunnerThatExecutesIsBusyToTheDecision(t *testing.T) {
 		}
 	}
 }
+
+// A job that is taken in while a snapshot is read counts for its runner, whichever of the two is first.
+func TestJobsTakenInDuringASnapshotCount(t *testing.T) {
+	t.Parallel()
+	l := newLinks()
+	says := func(state store.JobState, runner string) store.JobUpdate {
+		return store.JobUpdate{InstallationID: "ins_1", GitHubID: int64(len(runner)), State: state, RunnerName: runner}
+	}
+	l.begin(says(store.JobInProgress, "over"))()
+	before := l.begin(says(store.JobCompleted, "before"))
+	x := l.listen()
+	before()
+	l.begin(says(store.JobInProgress, "within it"))()
+	l.begin(says(store.JobQueued, "a runner that nobody has"))()
+	l.begin(says(store.JobCompleted, ""))()
+	got := x.stop()
+	after := l.begin(says(store.JobInProgress, "after"))
+	if len(got.runners) != 2 || !got.runners["before"] || !got.runners["within it"] || !got.jobs[linkedJob{"ins_1", 6}] || !got.jobs[linkedJob{"ins_1", 9}] {
+		t.Errorf("the snapshot heard of %v", got)
+	}
+	after()
+	if len(l.active) != 0 || len(l.listeners) != 0 {
+		t.Errorf("left behind: %v %v", l.active, l.listeners)
+	}
+}

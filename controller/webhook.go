@@ -83,12 +83,14 @@ func (c *Controller) applyDelivery(ctx context.Context, d github.Delivery, ev gi
 		row.InstallationID, row.Outcome = in.ID, outcomeApplied
 		u := jobUpdate(in.ID, ev.Job, false)
 		update = &u
+		defer c.links.begin(u)()
 	} else {
 		row.Outcome = fmt.Sprintf("no installation serves %s", ev.Job.Repository)
 	}
 	fresh, ch, err := c.store.IngestDelivery(ctx, row, update)
 	switch {
 	case err != nil:
+		c.reconcile.Set() // a decision may have counted on it
 		c.log.Error("cannot record a webhook delivery", "delivery", d.ID, "err", err)
 		return http.StatusInternalServerError, outcomeFailed, "the delivery cannot be recorded"
 	case !fresh:
