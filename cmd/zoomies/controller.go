@@ -97,13 +97,18 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 	if err != nil {
 		return err
 	}
+	told := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return ctrl.Run(ctx) })
 	g.Go(func() error { return serve(ctx, cfg, ctrl.Handler(), log) })
 	if cfg.Agent.Embedded {
 		g.Go(func() error { return runEmbedded(ctx, cfg, ctrl, log) })
 	}
-	return g.Wait()
+	err = g.Wait()
+	if told.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // told to stop before it had quite started
+	}
+	return err
 }
 
 // openStore takes the file lock, the keys, the database and the lease, in that order, and returns how to give them back.
