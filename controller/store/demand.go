@@ -14,10 +14,11 @@ type DemandJob struct {
 	Labels                         []string // shared by the jobs that ask for the same: not to be changed
 	State                          JobState
 	RunnerName                     string
+	GitHubID                       int64
 	SeenAt                         time.Time
 }
 
-const selectDemandJobs = `SELECT id, installation_id, repository, labels, state, runner_name, seen_at
+const selectDemandJobs = `SELECT id, installation_id, github_id, repository, labels, state, runner_name, seen_at
 	FROM jobs WHERE state IN ('queued', 'in_progress') AND state <> 'completed'`
 
 // DemandJobs returns the jobs that are queued or in progress, in no order.
@@ -25,7 +26,7 @@ func (s *Store) DemandJobs(ctx context.Context) ([]DemandJob, error) {
 	known := map[string][]string{}
 	scan := func(row scanner) (j DemandJob, err error) {
 		var labels string
-		if err := row.Scan(&j.ID, &j.InstallationID, &j.Repository, &labels, &j.State, &j.RunnerName, intoTime(&j.SeenAt)); err != nil {
+		if err := row.Scan(&j.ID, &j.InstallationID, &j.GitHubID, &j.Repository, &labels, &j.State, &j.RunnerName, intoTime(&j.SeenAt)); err != nil {
 			return j, err
 		}
 		list, seen := known[labels]
