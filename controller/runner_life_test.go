@@ -135,7 +135,7 @@ func TestDeprecatedRunnerIsANamedProblem(t *testing.T) {
 	}
 	r.clock.advance(p.ScaleUpDelay + r.set.Scheduler.StartBackoff + time.Second)
 	r.c().reconcile.Set()
-	r.until("it is tried again after the backoff", func() bool { return len(r.runners()) == 2 })
+	r.until("it is tried again after the backoff", func() bool { return len(r.runners()) == 2 && len(r.live()) == 0 })
 	r.hosts[0].engine.setBoot(nil)
 	r.clock.advance(r.set.Scheduler.MaxStartBackoff)
 	r.c().reconcile.Set()

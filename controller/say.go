@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 )
@@ -45,7 +46,10 @@ func (c *Controller) say(snap scheduler.Snapshot, plan scheduler.Plan) {
 }
 
 func blockedSentence(b scheduler.Blocked) string {
-	if len(b.Causes) == 0 {
+	switch {
+	case len(b.Causes) == 0 && !b.Until.IsZero():
+		return "it waits until " + b.Until.UTC().Format(time.TimeOnly) + " UTC"
+	case len(b.Causes) == 0:
 		return "there is no host"
 	}
 	var parts []string
