@@ -187,10 +187,11 @@ func (c *Controller) created(ctx context.Context, t store.Task, ok bool, why str
 	if r.State == store.RunnerDraining {
 		return c.workloadGone(ctx, r.ID)
 	}
-	if err := c.failRunner(ctx, r.ID, why); err != nil {
+	// A failed create leaves nothing behind; said first, so that nobody is sent to clean up.
+	if err := c.store.SetRunnerCleaned(ctx, r.ID); err != nil {
 		return err
 	}
-	return c.workloadGone(ctx, r.ID) // a failed create leaves nothing behind
+	return c.failRunner(ctx, r.ID, why)
 }
 
 // createdOK records that a runner's workload runs.
