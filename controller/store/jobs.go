@@ -49,7 +49,8 @@ func jobRank(s JobState) int {
 // rank alike and alternate, in_progress is above them, completed above all and keeps its first
 // conclusion. Fields fill in and are never blanked. The same job heard of twice, through any
 // number of hooks and polls and installations at the same GitHub, is one row, of the installation
-// that told of it first; a re-run is a new GitHub job and so a new row.
+// that told of it first; one without any pool leaves it to the next that has some. A re-run is a
+// new GitHub job and so a new row.
 func (s *Store) UpsertJob(ctx context.Context, u JobUpdate) (JobChange, error) {
 	now := s.now()
 	c, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (JobChange, error) { return upsertJob(ctx, t, u, now) })
@@ -75,9 +76,31 @@ func upsertJob(ctx context.Context, t *tx, u JobUpdate, now time.Time) (JobChang
 	}
 	j := known[0]
 	c := JobChange{Previous: j.State}
+	if j.InstallationID != u.InstallationID {
+		if err := j.passOn(ctx, t, u.InstallationID); err != nil {
+			return c, err
+		}
+	}
 	j.apply(u, now)
 	c.Job, c.Changed = j, j.State != c.Previous
 	return c, execOne(ctx, t, jobColumns.update("jobs"), append(j.values(), j.ID)...)
+}
+
+// passOn gives a job that nobody runs yet to another installation, if its own has no pool and that
+// one has: an App that is installed and serves nothing must not keep its jobs from one that does.
+func (j *Job) passOn(ctx context.Context, t *tx, installationID string) error {
+	if j.RunnerID != "" || jobRank(j.State) > jobRank(JobQueued) {
+		return nil
+	}
+	const pool = "SELECT id FROM pools WHERE installation_id = ? LIMIT 1"
+	if served, err := exists(ctx, t, pool, j.InstallationID); err != nil || served {
+		return err
+	}
+	served, err := exists(ctx, t, pool, installationID)
+	if err == nil && served {
+		j.InstallationID = installationID
+	}
+	return err
 }
 
 // apply takes over what u says, in such a way that any order and repetition of a job's deliveries

@@ -166,6 +166,38 @@ func TestAJobThroughTwoAppsIsOneRow(t *testing.T) {
 	}
 }
 
+// An App that is installed and has no pool must not starve the jobs of one that has.
+func TestAJobIsLeftToTheInstallationThatHasPools(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	idle, err := s.CreateInstallation(t.Context(), store.Installation{Name: "left over", InstallationID: 71, Account: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := storetest.Seed(t, s)
+	say := func(in store.Installation, job int64, state store.JobState) store.Job {
+		t.Helper()
+		c, err := s.UpsertJob(t.Context(), store.JobUpdate{InstallationID: in.ID, GitHubID: job, State: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Job
+	}
+	for i, in := range []store.Installation{idle, f.Installation, idle} {
+		want := f.Installation
+		if i == 0 {
+			want = idle
+		}
+		if j := say(in, 1, store.JobQueued); j.InstallationID != want.ID {
+			t.Errorf("told for the %d. time it is of %s, want %s", i+1, j.InstallationID, want.ID)
+		}
+	}
+	say(idle, 2, store.JobInProgress)
+	if j := say(f.Installation, 2, store.JobInProgress); j.InstallationID != idle.ID {
+		t.Error("a job that runs was passed on")
+	}
+}
+
 // GitHub's clock may be ahead of ours: its word counts all the same.
 func TestGitHubsTimeOfQueueingReplacesOurOwn(t *testing.T) {
 	t.Parallel()
