@@ -33,8 +33,10 @@ type scripted struct {
 	unknown   map[string]bool   // runners that have no row
 	deaf      bool              // records no end
 	down      bool
-	loseNext  int // results taken whose answer is lost
-	loseJoins int // joins whose answer is lost
+	loseNext  int        // results taken whose answer is lost
+	loseJoins int        // joins whose answer is lost
+	losePolls int        // tasks leased whose delivery is lost
+	held      [][]string // what each poll said is held
 	// Agents choose their tokens, as they do with a controller of today; otherwise it is one that
 	// chooses them itself.
 	choosy    bool
@@ -143,6 +145,11 @@ func (s *scripted) Heartbeat(_ context.Context, cred protocol.Credential, hb pro
 func (s *scripted) Poll(ctx context.Context, cred protocol.Credential, wait time.Duration) (*protocol.Task, error) {
 	t := time.NewTimer(wait)
 	defer t.Stop()
+	if held, said := protocol.HeldOf(ctx); said {
+		s.mu.Lock()
+		s.held = append(s.held, append([]string{}, held...))
+		s.mu.Unlock()
+	}
 	for {
 		s.mu.Lock()
 		if err := s.check(cred); err != nil {
@@ -154,7 +161,14 @@ func (s *scripted) Poll(ctx context.Context, cred protocol.Credential, wait time
 			s.queue = s.queue[1:]
 			s.leased[task.ID] = task
 			s.polls++
+			lost := s.losePolls > 0
+			if lost {
+				s.losePolls--
+			}
 			s.mu.Unlock()
+			if lost {
+				return nil, errDown
+			}
 			return &task, nil
 		}
 		wake := s.wake

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -107,6 +108,47 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 		if r.engine.Calls(fake.OpCreate) != 1 {
 			t.Error("created again")
 		}
+	})
+}
+
+// Every poll says what is held, so that a delivery that never arrived is missed by the controller:
+// in flight or left to its lease is held, lost or answered is not.
+func TestPollsSayWhatIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		heard := func() []string {
+			r.ctl.mu.Lock()
+			defer r.ctl.mu.Unlock()
+			return r.ctl.held[len(r.ctl.held)-1]
+		}
+		want := func(what string, ids ...string) {
+			t.Helper()
+			if got := heard(); got == nil || !slices.Equal(got, ids) {
+				t.Errorf("%s: the poll said %q, want %q", what, got, ids)
+			}
+		}
+		r.start()
+		want("at the start")
+		r.ctl.set(func() { r.ctl.losePolls = 1 })
+		r.ctl.offer(createTask("run_1"))
+		r.after(RetryMin * 2)
+		want("its delivery was lost")
+		r.engine.Inject(fake.OpList, silentFor(-1))
+		task := createTask("run_1")
+		task.Attempt, task.LeaseUntil = 2, time.Now().Add(20*time.Minute)
+		r.ctl.offer(task)
+		synctest.Wait()
+		want("in flight", task.ID)
+		r.after(10 * time.Minute)
+		r.wantUnanswered(task.ID)
+		want("left to its lease", task.ID)
+		r.after(10*time.Minute + PollWait)
+		want("its lease has ended")
+		r.engine.Mend()
+		task.Attempt, task.LeaseUntil = 3, time.Now().Add(20*time.Minute)
+		r.ctl.offer(task)
+		r.after(time.Minute)
+		r.wantOK(task.ID)
+		want("answered")
 	})
 }
 

@@ -22,7 +22,7 @@ func (a *Agent) pollLoop(ctx context.Context) {
 			return
 		}
 		asked := a.now()
-		task, err := a.cfg.Controller.Poll(ctx, cred, PollWait)
+		task, err := a.cfg.Controller.Poll(protocol.WithHeld(ctx, a.tasks.held(asked)), cred, PollWait)
 		if task != nil {
 			// Even when ctx has ended meanwhile: the task is leased to this host.
 			a.polled.Store(true)

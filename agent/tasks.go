@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,11 +12,13 @@ import (
 )
 
 // job is a task in flight. The task itself is as it was first delivered here, so its attempt
-// says what may exist on the host; latest is the attempt that the answer belongs to.
+// says what may exist on the host; latest is the attempt that the answer belongs to, and lease the
+// end of its lease.
 type job struct {
 	task   protocol.Task
 	mu     sync.Mutex
 	latest int
+	lease  time.Time
 }
 
 func (j *job) attempt() int {
@@ -27,21 +31,47 @@ func (j *job) attempt() int {
 type taskTable struct {
 	mu   sync.Mutex
 	jobs map[string]*job
+	left map[string]time.Time // tasks left unanswered on purpose, and when their leases end
 }
 
-func newTaskTable() *taskTable { return &taskTable{jobs: map[string]*job{}} }
+func newTaskTable() *taskTable {
+	return &taskTable{jobs: map[string]*job{}, left: map[string]time.Time{}}
+}
+
+// held names the tasks that the controller must not think lost: those in flight, and those that
+// are left to their lease, so that what the host is unsure of is not asked of it again at once.
+func (t *taskTable) held(now time.Time) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.left, func(_ string, until time.Time) bool { return !now.Before(until) })
+	return slices.Sorted(func(yield func(string) bool) {
+		for id := range t.jobs {
+			if !yield(id) {
+				return
+			}
+		}
+		for id := range t.left {
+			if !yield(id) {
+				return
+			}
+		}
+	})
+}
 
 // begin adds a task; fresh is false when it is in flight, and then only its attempt is taken.
 func (t *taskTable) begin(task protocol.Task) (j *job, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.left, task.ID)
 	if j, ok := t.jobs[task.ID]; ok {
 		j.mu.Lock()
-		j.latest = max(j.latest, task.Attempt)
+		if task.Attempt > j.latest {
+			j.latest, j.lease = task.Attempt, task.LeaseUntil
+		}
 		j.mu.Unlock()
 		return j, false
 	}
-	j = &job{task: task, latest: task.Attempt}
+	j = &job{task: task, latest: task.Attempt, lease: task.LeaseUntil}
 	t.jobs[task.ID] = j
 	return j, true
 }
@@ -57,7 +87,17 @@ func (t *taskTable) end(j *job, answered int) bool {
 	return true
 }
 
-// drop forgets a task that is left unanswered.
+// leave forgets a task that is left unanswered until its lease ends.
+func (t *taskTable) leave(j *job) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	j.mu.Lock()
+	t.left[j.task.ID] = j.lease
+	j.mu.Unlock()
+	delete(t.jobs, j.task.ID)
+}
+
+// drop forgets a task whose answer could not be delivered.
 func (t *taskTable) drop(j *job) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +125,7 @@ func (a *Agent) finish(j *job, res protocol.TaskResult) {
 func (a *Agent) abandon(j *job, why error) {
 	a.log.Warn("task left unanswered, to be offered again", "task", j.task.ID, "kind", string(j.task.Kind),
 		"runner", j.task.RunnerID, "error", why)
-	a.tasks.drop(j)
+	a.tasks.leave(j)
 	a.work.Done()
 }
 

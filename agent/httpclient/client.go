@@ -80,7 +80,12 @@ func (c *Client) Poll(ctx context.Context, cred protocol.Credential, wait time.D
 	u := c.url(protocol.PathTasks)
 	u.RawQuery = url.Values{protocol.QueryWait: {strconv.FormatFloat(wait.Seconds(), 'f', -1, 64)}}.Encode()
 	var resp protocol.TaskBody
-	if err := c.do(ctx, cred, http.MethodGet, u, nil, &resp); err != nil {
+	req, err := newRequest(ctx, cred, http.MethodGet, u, nil)
+	if err != nil {
+		return nil, err
+	}
+	protocol.SetHeld(ctx, req.Header)
+	if err := c.roundTrip(req, &resp); err != nil {
 		return nil, err
 	}
 	return resp.Task, nil
@@ -123,21 +128,11 @@ func (c *Client) post(ctx context.Context, cred protocol.Credential, path string
 	}
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	return c.do(ctx, cred, http.MethodPost, c.url(path), body, out)
-}
-
-func (c *Client) do(ctx context.Context, cred protocol.Credential, method string, u *url.URL, body []byte, out any) error {
-	var r io.Reader
-	if body != nil {
-		r = bytes.NewReader(body)
-	}
-	req, err := newRequest(ctx, cred, method, u, r)
+	req, err := newRequest(ctx, cred, http.MethodPost, c.url(path), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	req.Header.Set("Content-Type", "application/json")
 	return c.roundTrip(req, out)
 }
 

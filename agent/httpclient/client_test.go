@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,8 @@ type scripted struct {
 	cred protocol.Credential
 	got  any
 	wait time.Duration
+	held []string
+	said bool
 	err  error
 	task *protocol.Task
 	logs func(ctx context.Context, stream string, r io.Reader) error
@@ -52,6 +55,7 @@ func (s *scripted) Heartbeat(_ context.Context, cred protocol.Credential, hb pro
 func (s *scripted) Poll(ctx context.Context, cred protocol.Credential, wait time.Duration) (*protocol.Task, error) {
 	s.mu.Lock()
 	s.wait = wait
+	s.held, s.said = protocol.HeldOf(ctx)
 	hold := s.hold
 	s.mu.Unlock()
 	if hold != nil {
@@ -140,13 +144,16 @@ func TestEveryCallArrivesWhole(t *testing.T) {
 	if hr.HeartbeatInterval != 12.5 || !hr.Cordoned {
 		t.Errorf("heartbeat answered %+v", hr)
 	}
-	got, err := c.Poll(ctx, cred, 1500*time.Millisecond)
+	got, err := c.Poll(protocol.WithHeld(ctx, []string{"tsk_7", "tsk_8"}), cred, 1500*time.Millisecond)
 	check("poll", err, nil, true)
+	if !s.said || !slices.Equal(s.held, []string{"tsk_7", "tsk_8"}) {
+		t.Errorf("held tasks arrived as %v, %v", s.held, s.said)
+	}
 	if !reflect.DeepEqual(got, task) || s.wait != 1500*time.Millisecond {
 		t.Errorf("poll brought %+v after %s", got, s.wait)
 	}
 	s.task = nil
-	if got, err = c.Poll(ctx, cred, time.Hour); got != nil || err != nil || s.wait != protocol.MaxWait {
+	if got, err = c.Poll(ctx, cred, time.Hour); s.said || got != nil || err != nil || s.wait != protocol.MaxWait {
 		t.Errorf("an empty poll brought %+v, %v after %s", got, err, s.wait)
 	}
 	check("result", c.Result(ctx, cred, res), res, true)

@@ -75,7 +75,7 @@ func (h handler) poll(w http.ResponseWriter, r *http.Request) {
 	}
 	// A server's own write timeout is made for quick answers; this one waits on purpose.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + answerSlack))
-	task, err := h.c.Poll(r.Context(), cred, wait)
+	task, err := h.c.Poll(withHeldOf(r), cred, wait)
 	answer(w, TaskBody{Task: task}, err)
 }
 

@@ -12,15 +12,23 @@ type ingested struct {
 	change JobChange
 }
 
+// takeDelivery writes a delivery. One that was taken in while no installation was known for it is
+// taken in anew once there is one: GitHub sends it again under the same GUID when somebody who has
+// added the installation asks for that.
+var takeDelivery = deliveryColumns.insert("deliveries") + ` ON CONFLICT (id) DO UPDATE SET installation_id = excluded.installation_id,
+	event = excluded.event, action = excluded.action, github_job_id = excluded.github_job_id, received_at = excluded.received_at, outcome = excluded.outcome
+	WHERE deliveries.installation_id = '' AND excluded.installation_id <> ''`
+
 // IngestDelivery records a delivery, applies u (nil for none) and credits the installation's
-// LastDeliveryAt, in one transaction. fresh is false for a GUID seen before; then nothing changes.
+// LastDeliveryAt, in one transaction. fresh is false for a GUID seen before; then nothing changes,
+// unless no installation was known for it then and one is now.
 func (s *Store) IngestDelivery(ctx context.Context, d Delivery, u *JobUpdate) (fresh bool, c JobChange, err error) {
 	now := s.now()
 	if d.ReceivedAt.IsZero() {
 		d.ReceivedAt = now
 	}
 	r, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (r ingested, err error) {
-		n, err := exec(ctx, t, deliveryColumns.insert("deliveries")+" ON CONFLICT (id) DO NOTHING",
+		n, err := exec(ctx, t, takeDelivery,
 			d.ID, d.InstallationID, d.Event, d.Action, d.GitHubJobID, micros(d.ReceivedAt), d.Outcome)
 		if err != nil || n == 0 {
 			return r, err

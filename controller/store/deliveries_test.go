@@ -74,6 +74,34 @@ func TestAPollAndAWebhookOfOneJobAreOneRow(t *testing.T) {
 	}
 }
 
+// Somebody adds the installation that was missing and presses "Redeliver": the same GUID must count then, once.
+func TestADeliveryThatNobodyOwnedCountsOnceSomebodyDoes(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := storetest.OpenWith(t, store.Options{Now: c.now})
+	orphan := store.Delivery{ID: "guid", Event: "workflow_job", Outcome: "no installation serves acme/site"}
+	for i, want := range []bool{true, false} {
+		if fresh, _, err := s.IngestDelivery(t.Context(), orphan, nil); err != nil || fresh != want {
+			t.Errorf("delivery %d without an installation: %v, %v", i, fresh, err)
+		}
+	}
+	f := storetest.Seed(t, s)
+	c.step(time.Minute)
+	owned, u := orphan, store.JobUpdate{InstallationID: f.Installation.ID, GitHubID: 1, State: store.JobQueued}
+	owned.InstallationID, owned.Outcome = f.Installation.ID, "applied"
+	if fresh, ch, err := s.IngestDelivery(t.Context(), owned, &u); err != nil || !fresh || !ch.Changed {
+		t.Errorf("the redelivery: %v, %+v, %v", fresh, ch, err)
+	}
+	if in, err := s.Installation(t.Context(), f.Installation.ID); err != nil || !in.LastDeliveryAt.Equal(c.now()) {
+		t.Errorf("credited %v, %v", in.LastDeliveryAt, err)
+	}
+	for name, d := range map[string]store.Delivery{"owned": owned, "orphaned": orphan} {
+		if fresh, _, err := s.IngestDelivery(t.Context(), d, nil); err != nil || fresh {
+			t.Errorf("once more, %s: %v, %v", name, fresh, err)
+		}
+	}
+}
+
 func TestADeliveryWhoseJobIsRefusedIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)

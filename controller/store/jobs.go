@@ -10,7 +10,13 @@ import (
 const jobColumns columns = `id, installation_id, github_id, run_id, run_attempt, repository, workflow, name, labels,
 	state, conclusion, runner_id, runner_name, fleet_fault, html_url, queued_at, seen_at, started_at, completed_at, checked_at`
 
-const selectJob = "SELECT " + string(jobColumns) + " FROM jobs"
+const (
+	selectJob = "SELECT " + string(jobColumns) + " FROM jobs"
+	// selectKnownJob finds a job by its number at the GitHub of an installation: an organisation that two Apps serve tells of
+	// each job twice, and it is one job. The installation that told of it first has it.
+	selectKnownJob = selectJob + ` WHERE github_id = ? AND installation_id IN
+		(SELECT id FROM installations WHERE base_url = (SELECT base_url FROM installations WHERE id = ?)) ORDER BY seen_at, id LIMIT 1`
+)
 
 func (j *Job) values() []any {
 	return []any{j.ID, j.InstallationID, j.GitHubID, j.RunID, j.RunAttempt, j.Repository, j.Workflow, j.Name, jsonList(j.Labels),
@@ -42,7 +48,9 @@ func jobRank(s JobState) int {
 // UpsertJob applies what GitHub says of a job. A job never moves backwards: waiting and queued
 // rank alike and alternate, in_progress is above them, completed above all and keeps its first
 // conclusion. Fields fill in and are never blanked. The same job heard of twice, through any
-// number of hooks and polls, is one row; a re-run is a new GitHub job and so a new row.
+// number of hooks and polls and installations at the same GitHub, is one row, of the installation
+// that told of it first; one without any pool leaves it to the next that has some. A re-run is a
+// new GitHub job and so a new row.
 func (s *Store) UpsertJob(ctx context.Context, u JobUpdate) (JobChange, error) {
 	now := s.now()
 	c, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (JobChange, error) { return upsertJob(ctx, t, u, now) })
@@ -50,7 +58,7 @@ func (s *Store) UpsertJob(ctx context.Context, u JobUpdate) (JobChange, error) {
 }
 
 func upsertJob(ctx context.Context, t *tx, u JobUpdate, now time.Time) (JobChange, error) {
-	known, err := all(ctx, t, scanJob, selectJob+" WHERE installation_id = ? AND github_id = ?", u.InstallationID, u.GitHubID)
+	known, err := all(ctx, t, scanJob, selectKnownJob, u.GitHubID, u.InstallationID)
 	if err != nil {
 		return JobChange{}, err
 	}
@@ -68,9 +76,31 @@ func upsertJob(ctx context.Context, t *tx, u JobUpdate, now time.Time) (JobChang
 	}
 	j := known[0]
 	c := JobChange{Previous: j.State}
+	if j.InstallationID != u.InstallationID {
+		if err := j.passOn(ctx, t, u.InstallationID); err != nil {
+			return c, err
+		}
+	}
 	j.apply(u, now)
 	c.Job, c.Changed = j, j.State != c.Previous
 	return c, execOne(ctx, t, jobColumns.update("jobs"), append(j.values(), j.ID)...)
+}
+
+// passOn gives a job that nobody runs yet to another installation, if its own has no pool and that
+// one has: an App that is installed and serves nothing must not keep its jobs from one that does.
+func (j *Job) passOn(ctx context.Context, t *tx, installationID string) error {
+	if j.RunnerID != "" || jobRank(j.State) > jobRank(JobQueued) {
+		return nil
+	}
+	const pool = "SELECT id FROM pools WHERE installation_id = ? LIMIT 1"
+	if served, err := exists(ctx, t, pool, j.InstallationID); err != nil || served {
+		return err
+	}
+	served, err := exists(ctx, t, pool, installationID)
+	if err == nil && served {
+		j.InstallationID = installationID
+	}
+	return err
 }
 
 // apply takes over what u says, in such a way that any order and repetition of a job's deliveries
@@ -119,9 +149,10 @@ func (s *Store) Job(ctx context.Context, id string) (Job, error) {
 	return j, errorf(err, "read job %s", id)
 }
 
-// JobByGitHubID returns the installation's job of that GitHub ID. ErrNotFound when there is none.
+// JobByGitHubID returns the job of that number at the installation's GitHub, whichever installation
+// told of it. ErrNotFound when there is none.
 func (s *Store) JobByGitHubID(ctx context.Context, installationID string, githubID int64) (Job, error) {
-	j, err := one(ctx, s.readers, scanJob, selectJob+" WHERE installation_id = ? AND github_id = ?", installationID, githubID)
+	j, err := one(ctx, s.readers, scanJob, selectKnownJob, githubID, installationID)
 	return j, errorf(err, "read job %d", githubID)
 }
 

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,83 @@ func TestFieldsFillInAndAreNeverBlanked(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// An organisation that two Apps serve tells of each job twice; two rows would be two runners.
+func TestAJobThroughTwoAppsIsOneRow(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	first := storetest.Seed(t, s).Installation
+	install := func(name, url string, id int64) store.Installation {
+		t.Helper()
+		in, err := s.CreateInstallation(t.Context(), store.Installation{Name: name, BaseURL: url, InstallationID: id, Account: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	second, elsewhere := install("acme again", "", 71), install("acme at home", "https://github.acme.test/api/v3", 72)
+	say := func(in store.Installation, state store.JobState) store.JobChange {
+		t.Helper()
+		c, err := s.UpsertJob(t.Context(), store.JobUpdate{InstallationID: in.ID, GitHubID: 5, State: state, RunnerName: "zoomies-a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	heard := say(first, store.JobQueued)
+	if again := say(second, store.JobQueued); again.Changed || again.Job.ID != heard.Job.ID || again.Job.InstallationID != first.ID {
+		t.Errorf("through the other App: %+v", again)
+	}
+	if moved := say(second, store.JobInProgress); !moved.Changed || moved.Job.ID != heard.Job.ID {
+		t.Errorf("moved through the other App: %+v", moved)
+	}
+	if other := say(elsewhere, store.JobQueued); !other.Changed || other.Previous != "" || other.Job.ID == heard.Job.ID {
+		t.Errorf("another GitHub's job of that number: %+v", other)
+	}
+	for in, want := range map[string]string{first.ID: first.ID, second.ID: first.ID, elsewhere.ID: elsewhere.ID} {
+		if j, err := s.JobByGitHubID(t.Context(), in, 5); err != nil || j.InstallationID != want {
+			t.Errorf("%s: found %+v, %v", in, j, err)
+		}
+	}
+	if all, err := s.Jobs(t.Context(), store.JobFilter{}); err != nil || len(all) != 2 {
+		t.Errorf("%d rows, %v", len(all), err)
+	}
+	if _, err := s.JobByGitHubID(t.Context(), "ins_none", 5); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a job of no installation: %v", err)
+	}
+}
+
+// An App that is installed and has no pool must not starve the jobs of one that has.
+func TestAJobIsLeftToTheInstallationThatHasPools(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	idle, err := s.CreateInstallation(t.Context(), store.Installation{Name: "left over", InstallationID: 71, Account: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := storetest.Seed(t, s)
+	say := func(in store.Installation, job int64, state store.JobState) store.Job {
+		t.Helper()
+		c, err := s.UpsertJob(t.Context(), store.JobUpdate{InstallationID: in.ID, GitHubID: job, State: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Job
+	}
+	for i, in := range []store.Installation{idle, f.Installation, idle} {
+		want := f.Installation
+		if i == 0 {
+			want = idle
+		}
+		if j := say(in, 1, store.JobQueued); j.InstallationID != want.ID {
+			t.Errorf("told for the %d. time it is of %s, want %s", i+1, j.InstallationID, want.ID)
+		}
+	}
+	say(idle, 2, store.JobInProgress)
+	if j := say(f.Installation, 2, store.JobInProgress); j.InstallationID != idle.ID {
+		t.Error("a job that runs was passed on")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -43,7 +44,7 @@ func thisProcess(machineIDFile, path string) (Holder, error) {
 	if err != nil {
 		return Holder{}, fmt.Errorf("cannot tell which machine this is: %w", err)
 	}
-	h.Machine = machineName(id, append(machineApp[:len(machineApp):len(machineApp)], host...))
+	h.Machine = machineName(id, slices.Concat(machineApp, []byte(host)))
 	return h, nil
 }
 

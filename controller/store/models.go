@@ -138,7 +138,7 @@ type JoinToken struct {
 	CreatedAt time.Time
 }
 
-// Job is a workflow job at GitHub. (InstallationID, GitHubID) is unique.
+// Job is a workflow job at GitHub. GitHubID is unique among the installations of one BaseURL.
 type Job struct {
 	ID             string
 	InstallationID string
@@ -242,7 +242,7 @@ type Task struct {
 // Delivery is one webhook delivery.
 type Delivery struct {
 	ID             string // GitHub's GUID
-	InstallationID string // credited to; empty when nobody owns the repository
+	InstallationID string // credited to; empty while nobody owns the repository
 	Event          string
 	Action         string
 	GitHubJobID    int64

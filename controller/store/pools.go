@@ -65,12 +65,6 @@ func (s *Store) Pool(ctx context.Context, id string) (Pool, error) {
 	return p, errorf(err, "read pool %s", id)
 }
 
-// PoolByName returns the pool of that name. ErrNotFound when there is none.
-func (s *Store) PoolByName(ctx context.Context, name string) (Pool, error) {
-	p, err := one(ctx, s.readers, scanPool, selectPool+" WHERE name = ?", name)
-	return p, errorf(err, "read pool %q", name)
-}
-
 // Pools returns all pools by name.
 func (s *Store) Pools(ctx context.Context) ([]Pool, error) {
 	list, err := all(ctx, s.readers, scanPool, selectPool+" ORDER BY name")

@@ -126,16 +126,6 @@ func (s *Store) RunnersWithoutCreate(ctx context.Context) ([]Runner, error) {
 	return list, errorf(err, "list runners without a create task")
 }
 
-// SetRunnerGitHubID records a runner's registration.
-func (s *Store) SetRunnerGitHubID(ctx context.Context, id string, githubID int64) error {
-	return s.setRunner(ctx, id, "github_id = ?", githubID)
-}
-
-// SetRunnerMessage records why a runner is in its state, a sentence.
-func (s *Store) SetRunnerMessage(ctx context.Context, id, message string) error {
-	return s.setRunner(ctx, id, "message = ?", message)
-}
-
 // SetRunnerDeregistered records that a runner's registration is known to be gone.
 func (s *Store) SetRunnerDeregistered(ctx context.Context, id string) error {
 	return s.setRunner(ctx, id, "deregistered = ?", true)
@@ -151,27 +141,4 @@ func (s *Store) setRunner(ctx context.Context, id, set string, value any) error 
 		return execOne(ctx, t, "UPDATE runners SET "+set+" WHERE id = ?", value, id)
 	})
 	return errorf(err, "update runner %s", id)
-}
-
-// DeleteRunners deletes rows of removed and failed runners, all or none: a live one among them is
-// ErrConflict. IDs without a row are no error.
-func (s *Store) DeleteRunners(ctx context.Context, ids []string) error {
-	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
-		for _, id := range ids {
-			n, err := exec(ctx, t, "DELETE FROM runners WHERE id = ? AND "+finishedRunner, id)
-			if err != nil {
-				return err
-			}
-			if n == 1 {
-				continue
-			}
-			if live, err := exists(ctx, t, "SELECT id FROM runners WHERE id = ?", id); err != nil {
-				return err
-			} else if live {
-				return fmt.Errorf("%w: runner %s is neither removed nor failed", ErrConflict, id)
-			}
-		}
-		return nil
-	})
-	return errorf(err, "delete %d runners", len(ids))
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
@@ -36,28 +37,86 @@ func (s *Store) LeaseTask(ctx context.Context, hostID string, ttl func(kind stri
 	return task, errorf(err, "lease a task of host %s", hostID)
 }
 
+const leasedToHost = " WHERE host_id = ? AND state = 'leased'"
+
+// Begun is what changed when another run of a host's agent began to poll.
+type Begun struct {
+	Previous string // the run before; "" when there was none, or it is the same one
+	Requeued []Task // leased to it, and put back
+	Spent    []Task // leased to it, offered as often as allowed: their leases end now
+}
+
 // BeginInstance notes which run of a host's agent polls. When it is another one than before, the
-// tasks that the earlier one had leased are in nobody's hands: they are put back, and returned,
-// without waiting for their leases to end. ErrNotFound when there is no such host.
-func (s *Store) BeginInstance(ctx context.Context, hostID, instance string) ([]Task, error) {
-	back, err := inWrite(ctx, s, func(ctx context.Context, t *tx) ([]Task, error) {
-		n, err := exec(ctx, t, "UPDATE hosts SET instance = ? WHERE id = ? AND instance <> ?", instance, hostID, instance)
-		if err != nil || n == 0 {
-			return nil, err
+// tasks that the earlier one had leased are in nobody's hands: they are put back without waiting
+// for their leases to end. Those that were offered maxOffers(kind) times are not offered again:
+// their leases end now, and ExpireLeases gives them up. Nothing changes when there is no such host.
+func (s *Store) BeginInstance(ctx context.Context, hostID, instance string, maxOffers func(kind string) int) (Begun, error) {
+	now := s.now()
+	b, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (b Begun, err error) {
+		known, err := all(ctx, t, scanString, "SELECT instance FROM hosts WHERE id = ?", hostID)
+		if err != nil || len(known) == 0 || known[0] == instance {
+			return b, err
 		}
-		list, err := all(ctx, t, s.scanTask, selectTask+" WHERE host_id = ? AND state = 'leased' ORDER BY seq", hostID)
+		b.Previous = known[0]
+		if err := execOne(ctx, t, "UPDATE hosts SET instance = ? WHERE id = ?", instance, hostID); err != nil {
+			return b, err
+		}
+		list, err := all(ctx, t, s.scanTask, selectTask+leasedToHost+" ORDER BY seq", hostID)
+		if err != nil {
+			return b, err
+		}
+		for _, task := range list {
+			if task.Attempt < maxOffers(task.Kind) {
+				err = putBack(ctx, t, &task)
+				b.Requeued = append(b.Requeued, task)
+			} else {
+				task.LeaseUntil = now
+				err = execGuarded(ctx, t, "UPDATE tasks SET lease_until = ? WHERE id = ? AND state IN ('leased')", micros(now), task.ID)
+				b.Spent = append(b.Spent, task)
+			}
+			if err != nil {
+				return b, err
+			}
+		}
+		return b, nil
+	})
+	return b, errorf(err, "note the agent of host %s", hostID)
+}
+
+// putBack makes a leased task pending.
+func putBack(ctx context.Context, t *tx, task *Task) error {
+	task.State, task.LeaseUntil = TaskPending, time.Time{}
+	return execGuarded(ctx, t, "UPDATE tasks SET state = 'pending', lease_until = 0 WHERE id = ? AND state IN ('leased')", task.ID)
+}
+
+// RequeueLost puts back the tasks leased to a host that its agent does not hold, and returns them:
+// the answers that carried them were lost. The caller sees to it that the agent has said what it
+// holds after the last of them was leased. One that was offered maxOffers(kind) times stays until
+// its lease ends.
+func (s *Store) RequeueLost(ctx context.Context, hostID string, held []string, maxOffers func(kind string) int) ([]Task, error) {
+	lost := func(id string) bool { return !slices.Contains(held, id) }
+	// A look without the write lock first: nearly always nothing is lost.
+	leased, err := all(ctx, s.readers, scanString, "SELECT id FROM tasks"+leasedToHost, hostID)
+	if err != nil || !slices.ContainsFunc(leased, lost) {
+		return nil, errorf(err, "find the lost tasks of host %s", hostID)
+	}
+	back, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (back []Task, err error) {
+		list, err := all(ctx, t, s.scanTask, selectTask+leasedToHost+" ORDER BY seq", hostID)
 		if err != nil {
 			return nil, err
 		}
-		for i := range list {
-			list[i].State, list[i].LeaseUntil = TaskPending, time.Time{}
-			if err := execGuarded(ctx, t, "UPDATE tasks SET state = 'pending', lease_until = 0 WHERE id = ? AND state IN ('leased')", list[i].ID); err != nil {
+		for _, task := range list {
+			if !lost(task.ID) || task.Attempt >= maxOffers(task.Kind) {
+				continue
+			}
+			if err := putBack(ctx, t, &task); err != nil {
 				return nil, err
 			}
+			back = append(back, task)
 		}
-		return list, nil
+		return back, nil
 	})
-	return back, errorf(err, "note the agent of host %s", hostID)
+	return back, errorf(err, "offer the lost tasks of host %s again", hostID)
 }
 
 // execGuarded runs a task's transition, an UPDATE conditional on the state it leaves. It is
@@ -124,13 +183,11 @@ func (s *Store) ExpireLeases(ctx context.Context, maxOffers func(kind string) in
 			return x, err
 		}
 		for _, task := range list {
-			task.LeaseUntil = time.Time{}
 			if task.Attempt < maxOffers(task.Kind) {
-				task.State = TaskPending
-				err = execGuarded(ctx, t, "UPDATE tasks SET state = 'pending', lease_until = 0 WHERE id = ? AND state IN ('leased')", task.ID)
+				err = putBack(ctx, t, &task)
 				x.requeued = append(x.requeued, task)
 			} else {
-				task.State, task.EndedAt = TaskFailed, now
+				task.State, task.EndedAt, task.LeaseUntil = TaskFailed, now, time.Time{}
 				task.Result = fmt.Sprintf("offered %d times and never answered", task.Attempt)
 				err = execGuarded(ctx, t, `UPDATE tasks SET state = 'failed', payload = '', result = ?, lease_until = 0, ended_at = ?
 					WHERE id = ? AND state IN ('leased')`, task.Result, micros(now), task.ID)

@@ -69,6 +69,34 @@ func TestAnyUseOfTheQueueKeepsItsPromises(t *testing.T) {
 					ended[task.ID] = true
 				}
 			},
+			"restart": func(t *rapid.T) {
+				b, err := s.BeginInstance(t.Context(), f.Host.ID, store.NewID("run_"), three)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, task := range append(b.Requeued, b.Spent...) {
+					if ended[task.ID] || task.Attempt != leased[task.ID].Attempt || (task.State == store.TaskPending) != (task.Attempt < 3) {
+						t.Fatalf("restarted with %+v", task)
+					}
+					gone := leased[task.ID]
+					gone.LeaseUntil = c.now() // nobody has it any more
+					leased[task.ID] = gone
+				}
+			},
+			"lose": func(t *rapid.T) {
+				back, err := s.RequeueLost(t.Context(), f.Host.ID, nil, three)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, task := range back {
+					if ended[task.ID] || task.Attempt > 2 {
+						t.Fatalf("lost %+v", task)
+					}
+					gone := leased[task.ID]
+					gone.LeaseUntil = c.now()
+					leased[task.ID] = gone
+				}
+			},
 			"": func(t *rapid.T) {
 				kinds := make(map[string]int)
 				all, err := s.Tasks(t.Context(), run)

@@ -67,10 +67,9 @@ type Queue struct {
 
 // line is the way to one host.
 type line struct {
-	news     chan struct{}   // closed and replaced when the host has something new, or somebody else polls for it
-	instance string          // the run of its agent that is known to the store
-	past     map[string]bool // runs that a later one has taken over from
-	poll     uint64          // the latest poll: an earlier one is of a connection that the host has given up
+	news chan struct{} // closed and replaced when the host has something new, or somebody else polls for it
+	runs runs          // of its agent
+	poll uint64        // the latest poll: an earlier one is of a connection that the host has given up
 
 	leasing sync.Mutex // held while the latest poll takes a task, so that no earlier one does
 }
@@ -144,43 +143,6 @@ func (q *Queue) EnqueueCreate(ctx context.Context, r store.Runner, githubID int6
 		q.Wake(r.HostID)
 	}
 	return t, err
-}
-
-// Begin notes which run of a host's agent is about to poll. Tasks that an earlier run was given are offered again at once: what
-// became of them, only the host's inventory can tell. A run that a later one has taken over from is refused with
-// protocol.ErrConflict: two agents live with one credential (a cloned machine), and giving both the same tasks would
-// start every runner twice.
-func (q *Queue) Begin(ctx context.Context, hostID, instance string) error {
-	if instance == "" {
-		return nil // an agent too old to say
-	}
-	q.mu.Lock()
-	l := q.line(hostID)
-	before, past := l.instance, l.past[instance]
-	q.mu.Unlock()
-	switch {
-	case past:
-		return fmt.Errorf("%w: a later agent has taken over for this host; if this is a copy of its machine, join it under a name of its own", protocol.ErrConflict)
-	case before == instance:
-		return nil
-	}
-	back, err := q.store.BeginInstance(ctx, hostID, instance)
-	if err != nil {
-		return fmt.Errorf("cannot take in the agent of host %s: %w", hostID, err)
-	}
-	for _, t := range back {
-		q.log.Info("offering a task again: the agent that had it is gone", "task", t.ID, "kind", t.Kind, "host", hostID, "runner", t.RunnerID, "offers", t.Attempt)
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if before != "" {
-		if l.past == nil {
-			l.past = map[string]bool{}
-		}
-		l.past[before] = true
-	}
-	l.instance = instance
-	return nil
 }
 
 // Poll waits up to wait for a task of the host and leases it. It returns nil, nil when there was none, and when another poll of
