@@ -114,6 +114,7 @@ type Controller struct {
 	exits    *exits
 	links    *links
 
+	passMu   sync.Mutex // one pass at a time: two would each create what one decided
 	scrapeMu sync.Mutex // one scrape of the metrics at a time
 
 	waitingMu sync.Mutex

@@ -83,19 +83,19 @@ func (e *exits) open() []doubt {
 }
 
 // settle ends the doubts that match, and forgets those that were ended a while ago. It says whether any did.
-func (e *exits) settle(now time.Time, match func(doubt) bool) (any bool) {
+func (e *exits) settle(now time.Time, match func(doubt) bool) (ended bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for id, d := range e.doubts {
 		switch {
 		case d.settled.IsZero() && match(d):
-			d.settled, any = now, true
+			d.settled, ended = now, true
 			e.doubts[id] = d
 		case !d.settled.IsZero() && now.Sub(d.settled) > doubtLimit:
 			delete(e.doubts, id)
 		}
 	}
-	return any
+	return ended
 }
 
 // heldUntil is until when a pool waits because its runners end for nothing; zero if it does not.

@@ -202,7 +202,6 @@ func TestMintIsTriedAgainAfterAnOutage(t *testing.T) {
 func TestGhostsOfALostHostAreReaped(t *testing.T) {
 	t.Parallel()
 	r, p := fleet(t, rigOptions{}, nil)
-	r.gh.SetLostAfter(50 * time.Millisecond)
 	foreign := r.gh.AddForeignRunner("zoomies-others-acme-1")
 	id := r.job("wait")
 	r.waitJob(id, simgithub.StatusInProgress, "")
@@ -228,6 +227,7 @@ func TestGhostsOfALostHostAreReaped(t *testing.T) {
 	}
 	r.gh.SetDeliveryPolicy(func(simgithub.DeliveryRecord) simgithub.DeliveryAction { return simgithub.Drop })
 	r.hosts[0].kill()
+	r.gh.SetLostAfter(10 * time.Millisecond)
 	r.until("GitHub has lost contact", func() bool {
 		r.gh.Sweep()
 		return r.gh.Job(id).Conclusion == simgithub.ConclusionFailure

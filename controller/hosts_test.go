@@ -108,6 +108,7 @@ func TestHostIsUnhealthyAndThenLost(t *testing.T) {
 
 	r.clock.advance(91 * time.Second)
 	r.c().housekeep(t.Context())
+	r.settle(0) // a pass that began before has ended
 	r.job("ok")
 	r.until("the second job is known", func() bool { js, err := r.st.Jobs(t.Context(), store.JobFilter{}); return err == nil && len(js) == 2 })
 	r.settle(0)

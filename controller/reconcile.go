@@ -35,6 +35,8 @@ func (c *Controller) reconcileLoop(ctx context.Context) {
 
 // pass makes one decision and applies it. It returns when to look again at the latest.
 func (c *Controller) pass(ctx context.Context) (time.Duration, error) {
+	c.passMu.Lock()
+	defer c.passMu.Unlock()
 	start := c.now()
 	snap, err := c.snapshot(ctx)
 	if err != nil {

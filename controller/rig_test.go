@@ -56,8 +56,8 @@ type rig struct {
 // rigOptions change a rig before it starts.
 type rigOptions struct {
 	settings func(*Settings)
-	limits   simgithub.Limits
-	still    bool // the controller's loops do not run: it only takes in what it is told
+	latency  time.Duration // of GitHub's answers
+	still    bool          // the controller's loops do not run: it only takes in what it is told
 }
 
 // newRig starts a GitHub and a controller. Nothing else is there yet.
@@ -71,7 +71,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		o.settings(&r.set)
 	}
 	var err error
-	if r.gh, err = simgithub.New(simgithub.Options{Limits: o.limits, PollHold: 5 * time.Second}); err != nil {
+	if r.gh, err = simgithub.New(simgithub.Options{Latency: o.latency, PollHold: 5 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	r.mint = github.NewGovernor(github.MintsPerMinute, r.clock.now)
