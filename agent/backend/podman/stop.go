@@ -119,7 +119,11 @@ func (b *Backend) sweep(ctx context.Context) error {
 }
 
 func (b *Backend) removeVolumes(ctx context.Context, of func(runner string) bool) error {
-	found, err := volumes.List(ctx, new(volumes.ListOptions).WithFilters(b.filter(nil)))
+	options := new(volumes.ListOptions).WithFilters(b.filter(nil))
+	found, err := volumes.List(ctx, options)
+	for again := 0; gone(err) && again < 5; again++ {
+		found, err = volumes.List(ctx, options) // Podman 4 fails a listing when a volume goes away under it
+	}
 	if err != nil {
 		return fault("list volumes", err)
 	}
