@@ -43,6 +43,10 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 		},
 		podman: slices.ContainsFunc(version.Components, func(c system.ComponentVersion) bool { return strings.Contains(c.Name, "Podman") }),
 	}
+	if found.info.Rootless && !found.info.CgroupV2 {
+		// Without root only version 2 lets limits be delegated; Podman's imitation says that it has them all the same.
+		found.info.CPULimit, found.info.MemoryLimit, found.info.PidsLimit = false, false, false
+	}
 	found.init = info.InitBinary != "" && !found.podman
 	if !found.info.Rootless {
 		if found.ulimits, err = b.ulimits(ctx); err != nil {

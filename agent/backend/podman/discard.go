@@ -18,7 +18,7 @@ func (s *Service) Discard(ctx context.Context) error {
 	if s.opts.Root == "" || s.opts.RunRoot == "" {
 		return errors.New("cannot discard Podman's storage: it is the machine's own")
 	}
-	errs := []error{s.command(ctx, "rm", "--all", "--force", "--time", "0", "--volumes"), s.Close()}
+	errs := []error{s.removeAll(ctx), s.Close()}
 	if os.Geteuid() != 0 {
 		// Files of other users of the namespace can be deleted only from inside it, where Podman 5 also mounts the
 		// storage onto itself.
@@ -30,6 +30,18 @@ func (s *Service) Discard(ctx context.Context) error {
 		errs = append(errs, unmountBelow(dir), os.RemoveAll(dir))
 	}
 	return errors.Join(errs...)
+}
+
+// removeAll asks again when something was left: Podman 4 refuses a container that another one shares the network of, even
+// while it removes that one too.
+func (s *Service) removeAll(ctx context.Context) error {
+	var err error
+	for range 3 {
+		if err = s.command(ctx, "rm", "--all", "--force", "--time", "0", "--volumes"); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func (s *Service) command(ctx context.Context, args ...string) error {

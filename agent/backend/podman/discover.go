@@ -22,7 +22,7 @@ const answerLimit = 10 * time.Second
 func Discover(ctx context.Context) (string, error) {
 	var errs []error
 	for _, socket := range sockets(os.Getenv) {
-		err := try(ctx, socket)
+		err := try(ctx, socket, answerLimit)
 		if err == nil {
 			return socket, nil
 		}
@@ -40,8 +40,8 @@ func sockets(getenv func(string) string) []string {
 	return append(out, "/run/podman/podman.sock")
 }
 
-func try(ctx context.Context, socket string) error {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+func try(ctx context.Context, socket string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := connect(ctx, socket)
 	if err != nil {

@@ -64,17 +64,16 @@ func (b *Backend) features(ctx context.Context) (features, error) {
 
 func (b *Backend) read(ctx context.Context, info *define.Info) features {
 	host := info.Host
-	has := func(controller string) bool { return slices.Contains(host.CgroupControllers, controller) }
 	v2 := host.CgroupsVersion == "v2"
 	rootless := host.Security.Rootless
+	// Without root only version 2 lets limits be delegated, and only systemd does it: Podman lists controllers all the same.
+	delegated := !rootless || v2 && host.CgroupManager == "systemd"
+	has := func(controller string) bool { return delegated && slices.Contains(host.CgroupControllers, controller) }
 	found := features{info: backend.Info{
 		Version: info.Version.Version, Rootless: rootless,
 		OS: host.OS, Arch: host.Arch,
 		CPUs: float64(host.CPUs), MemoryMB: host.MemTotal >> 20, CgroupV2: v2,
-		// Without root only version 2 lets limits be delegated.
-		CPULimit:    has("cpu") && (v2 || !rootless),
-		MemoryLimit: has("memory") && (v2 || !rootless),
-		PidsLimit:   has("pids") && (v2 || !rootless),
+		CPULimit: has("cpu"), MemoryLimit: has("memory"), PidsLimit: has("pids"),
 	}}
 	if rootless && os.Geteuid() != 0 {
 		found.noTun = thisMachine().tun()

@@ -89,8 +89,8 @@ func StartService(ctx context.Context, opts ServiceOptions) (*Service, error) {
 	first := make(chan error, 1)
 	go s.supervise(run, first)
 	err := s.ready(ctx, first)
-	if err == nil {
-		err = try(ctx, opts.Socket)
+	if err == nil && os.Geteuid() != 0 {
+		err = try(ctx, opts.Socket, opts.Wait)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot start Podman: %w", err), s.Close())
