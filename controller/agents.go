@@ -22,6 +22,9 @@ func (c *Controller) Agents() protocol.Controller { return agents{c} }
 
 type agents struct{ c *Controller }
 
+// errStoodDown keeps tasks from agents that still speak to a controller which has lost its database.
+var errStoodDown = errors.New("this controller has stood down: another one has taken its database")
+
 // maxPoll bounds a long poll, whatever the agent asks for.
 const maxPoll = time.Minute
 
@@ -124,6 +127,9 @@ func (a agents) Poll(ctx context.Context, cred protocol.Credential, wait time.Du
 	h, err := a.host(ctx, cred)
 	if err != nil {
 		return nil, err
+	}
+	if a.c.stoodDown.Load() {
+		return nil, errStoodDown
 	}
 	if err := a.c.queue.Begin(ctx, h.ID, cred.Instance); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // cleanupLoop works until nothing is left of an ended runner: no registration at GitHub, no workload on its host.
 // What could not be cleaned now is tried again on the housekeeping tick.
 func (c *Controller) cleanupLoop(ctx context.Context) {
-	every(ctx, HousekeepingTick, c.cleanup.C(), func(ctx context.Context) {
+	c.every(ctx, HousekeepingTick, c.cleanup.C(), func(ctx context.Context) {
 		rows, err := c.store.Runners(ctx, store.RunnerFilter{NeedsCleanup: true})
 		if err != nil {
 			if ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -117,6 +118,7 @@ type Controller struct {
 	passMu   sync.Mutex // one pass at a time: two would each create what one decided
 	scrapeMu sync.Mutex // one scrape of the metrics at a time
 
+	stoodDown atomic.Bool // another controller has taken the database
 	waitingMu sync.Mutex
 	waiting   map[string]bool // pools for which jobs were queued in the last pass; replaced, never changed
 
@@ -190,6 +192,15 @@ func (c *Controller) Run(ctx context.Context) error {
 	err := g.Wait()
 	c.work.Wait()
 	return err
+}
+
+// every is the pace of a loop that changes the fleet: it rests once this controller has stood down.
+func (c *Controller) every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f func(context.Context)) {
+	every(ctx, interval, wake, func(ctx context.Context) {
+		if !c.stoodDown.Load() {
+			f(ctx)
+		}
+	})
 }
 
 // every calls f when woken, and after interval at the latest, until ctx ends.

@@ -15,7 +15,7 @@ import (
 
 // housekeepingLoop judges silence and finishes what nobody else would.
 func (c *Controller) housekeepingLoop(ctx context.Context) {
-	every(ctx, HousekeepingTick, nil, c.housekeep)
+	c.every(ctx, HousekeepingTick, nil, c.housekeep)
 }
 
 func (c *Controller) housekeep(ctx context.Context) {

@@ -3,6 +3,7 @@ package controller
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -10,6 +11,12 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+)
+
+const (
+	webhooksAtOnce = 64
+	webhookBacklog = 1024
+	webhookRead    = 10 * time.Second // for the whole body; GitHub itself gives a delivery no longer
 )
 
 // Handler serves the controller's routes: health, metrics, webhooks and the agent API.
@@ -21,7 +28,8 @@ func (c *Controller) Handler() http.Handler {
 	})
 	r.Get("/readyz", c.ready)
 	r.Handle("/metrics", c.metricsHandler())
-	r.Post("/webhooks/github", c.webhook)
+	// Bodies are read before their signature can be verified: in bounded time, and only so many at once.
+	r.With(middleware.ThrottleBacklog(webhooksAtOnce, webhookBacklog, webhookRead)).Post("/webhooks/github", c.webhook)
 	agents := protocol.Handler(c.Agents())
 	r.Handle("/api/v1/agent/*", agents)
 	return r

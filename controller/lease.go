@@ -8,13 +8,14 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
-// leaseLoop renews this controller's lease on the database. When somebody else has taken it, two schedulers are running,
-// which no process recovers from by trying again: the problem is raised and stays.
+// leaseLoop renews this controller's lease on the database. When somebody else has taken it, two schedulers would be running, which
+// no process recovers from by trying again: the problem is raised and stays, and this controller stands down. It decides, mints,
+// reaps and hands out nothing any more, and only says why.
 func (c *Controller) leaseLoop(ctx context.Context) {
 	if c.holder.ID == "" {
 		return
 	}
-	every(ctx, LeaseTTL/3, nil, c.renewLease)
+	every(ctx, LeaseTTL/3, nil, c.renewLease) // also when it has stood down: it goes on saying so
 }
 
 func (c *Controller) renewLease(ctx context.Context) {
@@ -22,11 +23,12 @@ func (c *Controller) renewLease(ctx context.Context) {
 	switch {
 	case err == nil, ctx.Err() != nil:
 	case errors.Is(err, store.ErrLeaseLost):
+		c.stoodDown.Store(true)
 		c.log.Error("another controller has taken this database: stop one of the two", "err", err)
 		c.problems.raise("", Problem{
 			Code:  ProblemLeaseLost,
-			Title: "Two controllers are running over one database",
-			Why:   fmt.Sprintf("This controller's lease was taken: %v. Two schedulers create and remove runners against each other.", err),
+			Title: "Another controller has taken this one's database",
+			Why:   fmt.Sprintf("This controller's lease was taken: %v. This one has stood down: it decides nothing and hands out no task.", err),
 			Fix:   "Stop one of the two controllers, then restart the other.",
 		})
 	default:

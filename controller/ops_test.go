@@ -2,6 +2,7 @@ package controller
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -59,6 +60,30 @@ func TestLostLeaseIsSaidAndStays(t *testing.T) {
 	}
 	if status, _ := r.get("/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz answers %d", status)
+	}
+}
+
+// A controller that has lost its database stands down: it starts no runner and hands out no task, or two of them would work
+// against each other.
+func TestControllerThatLostItsLeaseStandsDown(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	c := r.c()
+	if err := r.st.AcquireLease(t.Context(), store.Holder{ID: "hld_other", Host: "elsewhere"}, LeaseTTL, true); err != nil {
+		t.Fatal(err)
+	}
+	c.renewLease(t.Context())
+	r.job("ok")
+	r.until("the job is written down", func() bool {
+		jobs, err := r.st.Jobs(t.Context(), store.JobFilter{})
+		return err == nil && len(jobs) == 1
+	})
+	if _, err := c.Agents().Poll(t.Context(), h.cred, 0); !errors.Is(err, errStoodDown) {
+		t.Errorf("a poll is answered with %v", err)
+	}
+	r.settle(0)
+	if n := len(r.runners()); n != 0 {
+		t.Errorf("%d runners were made", n)
 	}
 }
 

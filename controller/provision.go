@@ -25,7 +25,7 @@ const mintTries = 4
 // provisionLoop finishes every runner whose row exists and whose create task does not: the new ones, and
 // those that a killed controller left between the two.
 func (c *Controller) provisionLoop(ctx context.Context) {
-	every(ctx, c.set.Tick, c.provision.C(), func(ctx context.Context) {
+	c.every(ctx, c.set.Tick, c.provision.C(), func(ctx context.Context) {
 		rows, err := c.store.RunnersWithoutCreate(ctx)
 		if err != nil {
 			if ctx.Err() == nil {

@@ -37,6 +37,9 @@ func (c *Controller) reconcileLoop(ctx context.Context) {
 func (c *Controller) pass(ctx context.Context) (time.Duration, error) {
 	c.passMu.Lock()
 	defer c.passMu.Unlock()
+	if c.stoodDown.Load() {
+		return c.set.Tick, nil
+	}
 	start := c.now()
 	snap, err := c.snapshot(ctx)
 	if err != nil {

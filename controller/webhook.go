@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
@@ -25,6 +26,9 @@ const (
 // webhook takes in one delivery. Nothing of its body is read before its signature is verified, and it is answered
 // only when what it says is on disk: GitHub does not send it again.
 func (c *Controller) webhook(w http.ResponseWriter, r *http.Request) {
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(webhookRead)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		c.log.Debug("cannot bound the reading of a webhook", "err", err)
+	}
 	status, outcome, detail := c.takeDelivery(r)
 	c.metrics.Inc(metrics.Deliveries, outcome)
 	if status >= http.StatusBadRequest {

@@ -169,7 +169,7 @@ func serve(ctx context.Context, cfg *config.Config, h http.Handler, log *slog.Lo
 		return fmt.Errorf("cannot listen on %s: %w", cfg.Listen, err)
 	}
 	log.Info("listening", "address", ln.Addr().String())
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()

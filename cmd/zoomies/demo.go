@@ -78,20 +78,18 @@ func runDemo(cmd *cobra.Command, f demoFlags) (err error) {
 	defer func() { err = errors.Join(err, fleet.Close()) }()
 	describe(out, fleet)
 	report, err := demo.RunJobs(cmd.Context(), fleet, f.jobs, progress(out, f.json))
-	if err != nil {
-		return err
-	}
 	if !f.json {
 		summary(out, report)
 	}
-	if !f.exit {
+	if err == nil && !f.exit {
 		fmt.Fprintln(out, "still serving; press Ctrl-C to stop and put everything away")
 		<-cmd.Context().Done()
 	}
 	if f.json {
-		if err := json.NewEncoder(cmd.OutOrStdout()).Encode(report); err != nil {
-			return err
-		}
+		err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(report))
+	}
+	if err != nil {
+		return err
 	}
 	if !report.OK() {
 		return exitError{2, errors.New("a job did not finish, or something was left behind: see the report")}

@@ -27,6 +27,7 @@ func (e exitError) Unwrap() error { return e.err }
 func main() {
 	runShim() // becomes a process runner's supervisor when it was started as one
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once
 	err := root().ExecuteContext(ctx)
 	stop()
 	if err == nil {

@@ -132,7 +132,7 @@ func (n *Node) newControl(ctx context.Context, st *store.Store) (*Control, error
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	k := &Control{
 		Controller: c, Store: st, stop: stop, done: make(chan struct{}),
-		http: &http.Server{Handler: c.Handler(), ReadHeaderTimeout: 10 * time.Second},
+		http: &http.Server{Handler: c.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute},
 	}
 	go func() { _ = k.http.Serve(ln) }() // ends with http.ErrServerClosed
 	go func() {

@@ -88,3 +88,26 @@ func (l *Live) Done() {
 	l.mu.Unlock()
 	l.p.Wait()
 }
+
+// inOrder drops news of a job that come late: that its runner has started may be heard of after the job runs.
+type inOrder struct {
+	Progress
+	mu sync.Mutex
+	at map[int]int // how far each job is
+}
+
+var stepOf = map[string]int{"queued": 1, "started": 2, "running": 3} // whatever else is the end
+
+// Job passes a step on unless the job is further already.
+func (o *inOrder) Job(n int, name, state, detail string) {
+	step, ok := stepOf[state]
+	if !ok {
+		step = len(stepOf) + 1
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if step > o.at[n] {
+		o.at[n] = step
+		o.Progress.Job(n, name, state, detail)
+	}
+}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -28,11 +29,13 @@ type Progress interface {
 // RunJobs queues n jobs one after another, and after the container of each has printed its first line runs the same image with
 // plain `podman run`, so that both meet the same machine. It returns when all have ended and everything is put away.
 func RunJobs(ctx context.Context, f *Fleet, n int, p Progress) (Report, error) {
+	p = &inOrder{Progress: p, at: map[int]int{}}
 	w := newWatcher(f, p)
 	defer w.close()
 	var wg sync.WaitGroup
 	results := make([]simgithub.Job, n)
 	var plain []time.Duration
+	var failed error
 	for i := range n {
 		name := jobName(i)
 		id := f.GitHub.QueueJob(simgithub.JobSpec{
@@ -45,7 +48,8 @@ func RunJobs(ctx context.Context, f *Fleet, n int, p Progress) (Report, error) {
 		}
 		took, err := plainRun(ctx, f, i)
 		if err != nil {
-			return Report{}, err
+			failed = fmt.Errorf("cannot compare with podman run: %w", err)
+			break
 		}
 		plain = append(plain, took)
 		p.Plain(i, took)
@@ -57,18 +61,14 @@ func RunJobs(ctx context.Context, f *Fleet, n int, p Progress) (Report, error) {
 	}
 	r := Report{Jobs: n, PodmanRun: spread(plain)}
 	for _, j := range results {
-		switch j.Conclusion {
-		case "success":
+		if j.Conclusion == "success" {
 			r.Completed++
-		default:
+		} else {
 			r.Failed++
 		}
 	}
-	if err := f.settle(ctx, &r); err != nil {
-		return r, err
-	}
 	r.Stages = measure(w, results)
-	return r, nil
+	return r, errors.Join(failed, f.settle(ctx, &r))
 }
 
 func jobName(i int) string { return fmt.Sprintf("build-%02d", i+1) }
