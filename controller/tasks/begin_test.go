@@ -129,6 +129,7 @@ func TestAPollThatWasGivenUpLeasesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := r.enqueue(protocol.TaskStop)
+		synctest.Wait()
 		task, err := r.q.Poll(t.Context(), r.host, 10*time.Second)
 		if dead := <-got; dead != nil || err != nil || task == nil || task.ID != id {
 			t.Errorf("the poll that was given up got %+v, the one after it %+v, %v", dead, task, err)
