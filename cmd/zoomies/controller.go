@@ -101,6 +101,12 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return ctrl.Run(ctx) })
 	g.Go(func() error { return serve(ctx, cfg, ctrl.Handler(), log) })
+	g.Go(func() error {
+		if err := serveLocal(ctx, localSocket(cfg.DataDir), ctrl.LocalHandler()); err != nil {
+			log.Warn("the commands of this machine's owner cannot reach the controller", "err", err)
+		}
+		return nil
+	})
 	if cfg.Agent.Embedded {
 		g.Go(func() error { return runEmbedded(ctx, cfg, ctrl, log) })
 	}

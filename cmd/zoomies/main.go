@@ -48,6 +48,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	c.AddCommand(controllerCommand(), agentCommand(), demoCommand(), keysCommand())
+	c.AddCommand(controllerCommand(), agentCommand(), joinTokenCommand(), keysCommand(), demoCommand())
 	return c
 }

@@ -272,6 +272,40 @@ func TestControllerRunsAnAgentOfItsOwn(t *testing.T) {
 	}
 }
 
+// A token is made on the controller's machine by its owner, for one host, and only its hash stays.
+func TestJoinToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, errs, code := run(t, settings(dir), "join-token", "--host", "builder"); code == 0 || !strings.Contains(errs, "no controller") {
+		t.Errorf("without a controller: exit %d: %s", code, errs)
+	}
+	s := startController(t, settings(dir))
+	out, errs, code := run(t, settings(dir), "join-token", "--host", "builder", "--ttl", "10m")
+	token := strings.TrimSpace(out)
+	if code != 0 || !strings.HasPrefix(token, "zoojoin_") || strings.ContainsAny(token, " \n") {
+		t.Fatalf("join-token: exit %d, %q, %s", code, out, errs)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "local.sock")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v; want mode 0600", st, err)
+	}
+	for _, bad := range [][]string{{"join-token"}, {"join-token", "--host", ""}, {"join-token", "--host", "h", "--ttl", "48h"}, {"join-token", "--host", "h", "--ttl", "-1s"}} {
+		if out, _, code := run(t, settings(dir), bad...); code == 0 || strings.Contains(out, "zoojoin_") {
+			t.Errorf("%v: exit %d: %s", bad, code, out)
+		}
+	}
+	s.stop(t)
+	if strings.Contains(s.logs(), token) {
+		t.Error("the token is in the controller's log")
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "zoomies.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(raw, []byte(token)) {
+		t.Error("the token itself is in the database")
+	}
+}
+
 // A join token is a secret: it comes from the environment or a file, and there is no flag for it.
 func TestAgentWantsATokenAndNeverOnItsCommandLine(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zoomies-fleet/zoomies/controller"
+)
+
+// localSocket is where a controller answers its machine's owner.
+func localSocket(dataDir string) string { return filepath.Join(dataDir, "local.sock") }
+
+func joinTokenCommand() *cobra.Command {
+	var configFile, host string
+	var ttl time.Duration
+	c := &cobra.Command{
+		Use:   "join-token",
+		Short: "Make a single-use token with which a host joins this machine's controller",
+		Long: "Asks the controller that runs on this machine for a token, over a socket in its data folder that only the folder's owner can open, and\n" +
+			"prints it. On the host, give it to `zoomies agent` in $" + joinTokenVariable + " or as a file. It works once, for a host of that name.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(configFile, nil)
+			if err != nil {
+				return err
+			}
+			token, err := askJoinToken(cmd.Context(), localSocket(cfg.DataDir), host, ttl)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			return err
+		},
+	}
+	c.Flags().StringVar(&configFile, "config", "", "path of zoomies.yaml")
+	c.Flags().StringVar(&host, "host", "", "name of the host that will join (required)")
+	c.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token may lie around before it is used")
+	_ = c.MarkFlagRequired("host") // the flag exists
+	return c
+}
+
+func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (string, error) {
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		},
+	}}
+	body, err := json.Marshal(controller.JoinTokenRequest{Host: host, TTL: ttl.String()})
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://local"+controller.PathJoinTokens, bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("cannot make a join token: no controller has run here, there is no %s; start it, or set data_dir", socket)
+	case err != nil:
+		return "", fmt.Errorf("cannot make a join token: the controller does not answer on %s; is it running, and are you its user?: %w", socket, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read only
+	var answer controller.JoinTokenResponse
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return "", fmt.Errorf("cannot read the controller's answer: %w", err)
+	}
+	if answer.Error != "" {
+		return "", fmt.Errorf("cannot make a join token: %s", answer.Error)
+	}
+	return answer.Token, nil
+}
+
+// serveLocal answers on the local socket until ctx ends. A socket that a killed controller left is replaced: the database's lock says
+// that no other one runs here.
+func serveLocal(ctx context.Context, socket string, h http.Handler) error {
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("cannot replace the local socket: %w", err)
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+	if err != nil {
+		return fmt.Errorf("cannot listen on the local socket: %w", err)
+	}
+	if err := os.Chmod(socket, 0o600); err != nil {
+		return errors.Join(fmt.Errorf("cannot close the local socket to others: %w", err), ln.Close())
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second}
+	context.AfterFunc(ctx, func() { _ = srv.Close() }) // ends Serve
+	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("the local socket stopped: %w", err)
+	}
+	return nil
+}
