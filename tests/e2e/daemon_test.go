@@ -68,7 +68,8 @@ func TestPoolWithAPodmanDaemon(t *testing.T) {
 			t.Errorf("the job's log lacks %q:\n%s", want, j.Log)
 		}
 	}
-	nothingLeft(t, f) // sidecars are counted
+	// Sidecars are counted.
+	nothingLeft(t, f)
 	eventually(t, "the job's volumes are gone", func() bool { // a moment after the containers
 		out, err := exec.CommandContext(t.Context(), "podman", append(engine.Args(), "volume", "ls", "-q")...).Output()
 		if err != nil {
