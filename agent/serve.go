@@ -18,7 +18,7 @@ func Serve(ctx context.Context, cfg Config) error {
 		if err := a.Run(ctx); !errors.Is(err, ErrHostChanged) {
 			return err
 		} else if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was asked to end
 		}
 		wait := pace.next()
 		a.log.Warn("starting again as another host", "host", a.HostID(), "in", wait)

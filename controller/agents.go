@@ -177,6 +177,7 @@ func (c *Controller) finished(ctx context.Context, t store.Task, res protocol.Ta
 			_, _, err := c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: t.RunnerID})
 			return err
 		}
+	case protocol.TaskPrewarm, protocol.TaskStreamLogs, protocol.TaskCancelLogs: // no runner's life hangs on them
 	}
 	return nil
 }

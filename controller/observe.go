@@ -85,5 +85,6 @@ func (c *Controller) observeStages(ctx context.Context, r store.Runner) {
 				c.metrics.Observe(metrics.Stage, r.BusyAt.Sub(j.SeenAt), metrics.StageQueuedToRunning)
 			}
 		}
+	default: // no stage ends with it
 	}
 }

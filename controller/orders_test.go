@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/zoomies-fleet/zoomies/controller/store"
@@ -38,9 +39,7 @@ func TestEveryOrderOfAJobsDeliveriesEndsTheSame(t *testing.T) {
 		}
 		for k, i := range order {
 			job := map[string]any{"id": id, "run_id": id}
-			for key, v := range said[i].job {
-				job[key] = v
-			}
+			maps.Copy(job, said[i].job)
 			if said[i].action == "in_progress" || said[i].action == "completed" {
 				job["runner_name"], job["runner_id"] = run.Name, 7
 			}

@@ -43,7 +43,7 @@ func (machine) Disk(string) (int64, int64) { return 100000, 50000 }
 func (machine) BootTime() time.Time        { return time.Time{} }
 
 // host joins a new host with so many slots and starts its agent.
-func (r *rig) host(name string, capacity int) *testHost {
+func (r *rig) host(name string, capacity int) {
 	r.t.Helper()
 	h := &testHost{
 		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &wire{r: r}, state: filepath.Join(r.dir, name+".json"),
@@ -54,7 +54,6 @@ func (r *rig) host(name string, capacity int) *testHost {
 	}
 	r.hosts = append(r.hosts, h)
 	h.start()
-	return h
 }
 
 // start starts the host's agent, for the first time or again.

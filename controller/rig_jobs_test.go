@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,12 +123,7 @@ func (r *rig) runner(states ...store.RunnerState) store.Runner {
 			return false
 		}
 		got = live[0]
-		for _, s := range states {
-			if got.State == s {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(states, got.State)
 	})
 	return got
 }

@@ -12,15 +12,15 @@ import (
 )
 
 // held is a fleet whose engine holds every create until the gate is opened.
-func held(t *testing.T, change func(*store.Pool)) (r *rig, p store.Pool, at <-chan string, open func()) {
+func held(t *testing.T, change func(*store.Pool)) (r *rig, at <-chan string, open func()) {
 	t.Helper()
-	r, p = fleet(t, rigOptions{}, change)
+	r, _ = fleet(t, rigOptions{}, change)
 	e := r.hosts[0].engine
 	began := make(chan string, 100)
 	e.mu.Lock()
 	e.at, e.gate = began, make(chan struct{})
 	e.mu.Unlock()
-	return r, p, began, func() { close(e.gate) }
+	return r, began, func() { close(e.gate) }
 }
 
 func next(t *testing.T, at <-chan string) string {
@@ -37,7 +37,7 @@ func next(t *testing.T, at <-chan string) string {
 // A8: a job is cancelled while its runner boots. The runner is withdrawn: it must not wait for ever, nor steal a later job.
 func TestJobCancelledWhileItsRunnerBoots(t *testing.T) {
 	t.Parallel()
-	r, _, at, open := held(t, nil)
+	r, at, open := held(t, nil)
 	id := r.job("ok")
 	next(t, at)
 	r.gh.CancelJob(id)
@@ -52,7 +52,7 @@ func TestJobCancelledWhileItsRunnerBoots(t *testing.T) {
 // A9: a runner is taken by a job of a repository that we do not serve. The job that it was made for gets another, and only one.
 func TestRunnerTakenByAForeignJobIsReplaced(t *testing.T) {
 	t.Parallel()
-	r, _, at, open := held(t, nil)
+	r, at, open := held(t, nil)
 	ours := r.job("ok")
 	next(t, at)
 	// Queued first of all at GitHub, since the runner is not online yet; its webhooks reach nobody.

@@ -102,6 +102,7 @@ func schedulerRunner(r store.DemandRunner, repo map[string]string, executing boo
 		switch state {
 		case store.RunnerProvisioning, store.RunnerRegistering, store.RunnerIdle:
 			state = store.RunnerBusy
+		default: // busy already, or beyond work
 		}
 	}
 	return scheduler.Runner{

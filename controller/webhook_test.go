@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -75,9 +76,7 @@ func (r *rig) deliver(_ string, body []byte, id string) {
 // payload is a workflow_job delivery's body.
 func payload(repository, action string, job map[string]any) []byte {
 	full := map[string]any{"id": 4711, "run_id": 11, "run_attempt": 1, "name": "build", "labels": []string{"zoomies"}, "status": action, "created_at": "2026-01-01T00:00:00Z"}
-	for k, v := range job {
-		full[k] = v
-	}
+	maps.Copy(full, job)
 	b, err := json.Marshal(map[string]any{"action": action, "workflow_job": full, "repository": map[string]any{"full_name": repository}})
 	if err != nil {
 		panic(err)

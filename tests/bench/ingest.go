@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -64,7 +65,7 @@ func measureIngest(ctx context.Context, o options) (r *ingestReport, err error) 
 			if err != nil {
 				return nil, err
 			}
-			both := append(before[:len(before):len(before)], after...)
+			both := slices.Concat(before, after)
 			row.FsyncPerSecond = rate(int64(len(both)), total(both))
 			row.PerFsync = ratio(row.PerSecond, row.FsyncPerSecond)
 			syncs, before = append(syncs, after...), after

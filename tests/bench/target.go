@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zoomies-fleet/zoomies/controller"
@@ -137,8 +138,8 @@ func (t *target) serve(h http.Handler) {
 
 func (t *target) close() error {
 	var errs []error
-	for i := len(t.ends) - 1; i >= 0; i-- {
-		errs = append(errs, t.ends[i]())
+	for _, end := range slices.Backward(t.ends) {
+		errs = append(errs, end())
 	}
 	t.ends = nil
 	return errors.Join(errs...)

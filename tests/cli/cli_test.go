@@ -74,7 +74,7 @@ func (s *service) logs() string {
 // startController starts one and waits until it listens.
 func startController(t *testing.T, env []string, args ...string) *service {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"controller"}, args...)...) //nolint:noctx // ended by signal
+	cmd := exec.Command(binary, append([]string{"controller"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	pipe, err := cmd.StderrPipe()
@@ -135,7 +135,7 @@ func get(t *testing.T, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,9 @@ func TestSecondControllerIsRefusedAndToldWhoHoldsTheDatabase(t *testing.T) {
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-first.done
+	if err := <-first.done; err == nil {
+		t.Error("a killed controller ended well")
+	}
 	startController(t, settings(dir)).stop(t)
 }
 

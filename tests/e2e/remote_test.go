@@ -18,7 +18,7 @@ import (
 func remoteAgent(t *testing.T, f *demo.Fleet, dir string, extra ...string) (stop func()) {
 	t.Helper()
 	args := append([]string{"agent", "--controller", f.URL(), "--name", "remote", "--data-dir", dir, "--podman-socket", engine.Socket(), "--capacity", "2"}, extra...)
-	cmd := exec.Command("../../bin/zoomies", args...) //nolint:noctx // ended by signal
+	cmd := exec.Command("../../bin/zoomies", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out

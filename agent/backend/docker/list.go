@@ -157,6 +157,7 @@ func phase(state container.ContainerState) backend.Phase {
 		return backend.Running
 	case container.StateExited, container.StateDead, container.StateRemoving, "stopped":
 		return backend.Exited
+	default: // created, or a word that is not known: not seen to run
+		return backend.Created
 	}
-	return backend.Created
 }

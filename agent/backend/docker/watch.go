@@ -27,7 +27,7 @@ func (b *Backend) Watch(ctx context.Context) (<-chan backend.Event, error) {
 		defer close(out)
 		for {
 			select {
-			case <-stream.Err:
+			case <-stream.Err: //nolint:errcheck // why it ended is seen by whoever opens the next one
 				return
 			case m := <-stream.Messages:
 				if e, ok := b.event(m); ok {

@@ -42,7 +42,7 @@ func (s *Service) pause() process {
 		filepath.Join(s.opts.RunRoot, "libpod", "pause.pid"),        // Podman 4
 		filepath.Join(s.opts.RunRoot, "libpod", "tmp", "pause.pid"), // Podman 5, where RunRoot is XDG_RUNTIME_DIR
 	} {
-		text, err := os.ReadFile(file) //nolint:gosec // in a folder of our own
+		text, err := os.ReadFile(file)
 		if err != nil {
 			continue
 		}
@@ -94,7 +94,7 @@ func (p process) gone(limit time.Duration) bool {
 		if left <= 0 {
 			return false
 		}
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1) //nolint:gosec // a descriptor
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
 		if n > 0 {
 			return true
 		}

@@ -50,8 +50,7 @@ func (m machine) tun() error {
 	if err == nil {
 		return file.Close()
 	}
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		err = path.Err
 	}
 	do := "chmod 666 /dev/net/tun"

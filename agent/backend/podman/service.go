@@ -229,7 +229,7 @@ func (s *Service) supervise(ctx context.Context, first chan<- error) {
 // run is one life of the service.
 func (s *Service) run(ctx context.Context) error {
 	args := append(s.Args(), "system", "service", "--time=0", "unix://"+s.opts.Socket)
-	cmd := exec.Command(s.opts.Podman, args...) //nolint:gosec,noctx // our own arguments; stopped below by signal
+	cmd := exec.Command(s.opts.Podman, args...) //nolint:noctx // stopped below by signal
 	cmd.Env = s.Env()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	said := &tail{limit: 4 << 10}
@@ -255,10 +255,10 @@ func (s *Service) run(ctx context.Context) error {
 	timer := time.NewTimer(stopLimit)
 	defer timer.Stop()
 	select {
-	case <-ended:
+	case <-ended: //nolint:errcheck // it was told to end
 	case <-timer.C:
 		_ = cmd.Process.Kill()
-		<-ended
+		<-ended //nolint:errcheck // it was killed
 	}
 	return ctx.Err()
 }

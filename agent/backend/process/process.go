@@ -115,7 +115,7 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 	return backend.Info{
 		Version: unix.ByteSliceToString(name.Release[:]), Rootless: os.Geteuid() != 0,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: float64(runtime.NumCPU()),
-		MemoryMB: int64(uint64(memory.Totalram) * uint64(memory.Unit) >> 20), //nolint:gosec,unconvert // width differs by platform
+		MemoryMB: int64(uint64(memory.Totalram) * uint64(memory.Unit) >> 20), //nolint:unconvert // width differs by platform
 	}, nil
 }
 

@@ -95,7 +95,7 @@ func (s *shim) start() error {
 			_ = os.Setenv("PATH", path) // the workload's own decides what its command means
 		}
 	}
-	s.cmd = exec.Command(o.Command[0], o.Command[1:]...) //nolint:gosec,noctx // it is what a runner does
+	s.cmd = exec.Command(o.Command[0], o.Command[1:]...) //nolint:noctx // it ends by signals, which stop what it started too
 	s.cmd.Dir = filepath.Join(s.dir, workDir)
 	s.cmd.Env = o.Env
 	s.cmd.Stdout, s.cmd.Stderr = write, write // one pipe, so the order stays
@@ -127,8 +127,11 @@ func (s *shim) record() error {
 }
 
 func (s *shim) finish() error {
-	ended := make(chan error, 1)
-	go func() { ended <- s.cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.cmd.Wait() // ProcessState says how it ended
+	}()
 	for waiting := true; waiting; {
 		select {
 		case <-ended:
@@ -223,7 +226,7 @@ type cappedLog struct {
 }
 
 func newCappedLog(path string, limit int64) (*cappedLog, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) //nolint:gosec // our own directory
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the log: %w", err)
 	}

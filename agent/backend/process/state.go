@@ -186,7 +186,7 @@ func procStat(pid int) (procfs.ProcStat, error) {
 }
 
 func readJSON(path string, into any) error {
-	data, err := os.ReadFile(path) //nolint:gosec // below our own directory
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("cannot read the workload: %w", err)
 	}

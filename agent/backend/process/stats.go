@@ -33,7 +33,7 @@ func (b *Backend) Stats(_ context.Context, id string) (backend.Stats, error) {
 		if err != nil {
 			continue // it ended
 		}
-		ticks += int64(stat.UTime) + int64(stat.STime) + int64(stat.CUTime) + int64(stat.CSTime) //nolint:gosec // ticks
+		ticks += int64(stat.UTime) + int64(stat.STime) + int64(stat.CUTime) + int64(stat.CSTime)
 		if pid != root {
 			pages += int64(stat.RSS)
 		}

@@ -130,7 +130,7 @@ func removeTree(dir string) error {
 		if d != nil && d.IsDir() {
 			_ = os.Chmod(path, 0o700) //nolint:gosec // to delete it
 		}
-		return nil //nolint:nilerr // as far as it goes
+		return nil
 	})
 	if err = os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("cannot remove the workload's directory: %w", err)

@@ -37,7 +37,7 @@ func TestHelperAgent(t *testing.T) {
 func TestWorkloadOutlivesAKilledAgent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	agent := exec.Command(os.Args[0], "-test.run=^TestHelperAgent$", "-test.v") //nolint:gosec,noctx // ourselves
+	agent := exec.Command(os.Args[0], "-test.run=^TestHelperAgent$", "-test.v")
 	agent.Env = append(os.Environ(), "ZOOMIES_TEST_AGENT_DIR="+dir)
 	out, err := agent.StdoutPipe()
 	if err != nil {
@@ -137,10 +137,10 @@ func TestImageIsADirectoryOfARunner(t *testing.T) {
 	t.Parallel()
 	image, dir := t.TempDir(), t.TempDir()
 	script := "#!/bin/sh\n./link; mkdir -p locked/deep; touch locked/deep/x; chmod 500 locked/deep locked; pwd\n"
-	if err := os.WriteFile(filepath.Join(image, "run.sh"), []byte(script), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(image, "run.sh"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(image, "tool"), []byte("#!/bin/sh\necho linked\n"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(image, "tool"), []byte("#!/bin/sh\necho linked\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("tool", filepath.Join(image, "link")); err != nil {

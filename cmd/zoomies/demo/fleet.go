@@ -154,7 +154,7 @@ func StartGitHub(ctx context.Context, o simgithub.Options, log *slog.Logger) (*s
 		return nil, fmt.Errorf("cannot listen for the simulated GitHub: %w", err)
 	}
 	o.Listener, o.Logger = localOnly{ln}, log.With("room", "sim")
-	o.PublicURL = fmt.Sprintf("http://host.containers.internal:%d", ln.Addr().(*net.TCPAddr).Port)
+	o.PublicURL = fmt.Sprintf("http://host.containers.internal:%d", ln.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // a TCP listener's address is one
 	return simgithub.New(o)
 }
 

@@ -19,17 +19,17 @@ type Lines struct {
 }
 
 // Job writes a job's step.
-func (l *Lines) Job(_ int, name, state, detail string) { l.line("%-9s %-10s %s", name, state, detail) }
+func (l *Lines) Job(_ int, name, state, detail string) { l.linef("%-9s %-10s %s", name, state, detail) }
 
 // Plain writes how long a plain run took.
 func (l *Lines) Plain(_ int, took time.Duration) {
-	l.line("%-9s %-10s first line after %s", "podman", "run", took.Round(time.Millisecond))
+	l.linef("%-9s %-10s first line after %s", "podman", "run", took.Round(time.Millisecond))
 }
 
 // Done does nothing.
 func (l *Lines) Done() {}
 
-func (l *Lines) line(format string, args ...any) {
+func (l *Lines) linef(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.began.IsZero() {
