@@ -114,7 +114,10 @@ func (b *Backend) place(ctx context.Context, spec backend.Spec, options client.C
 	if spec.Daemon == nil {
 		both.Go(func() error { return b.alone(inner, spec) })
 	}
-	return id, both.Wait()
+	if err := both.Wait(); err != nil { // before id is read, which it lets through
+		return "", err
+	}
+	return id, nil
 }
 
 // alone is ErrExists when another container carries the runner's label. One of the runner's
