@@ -39,8 +39,7 @@ type Backend struct {
 	log     *slog.Logger
 	now     func() time.Time
 	api     *client.Client
-	starts  engine.Starts
-	members engine.Members
+	runners engine.Runners
 
 	mu      sync.Mutex
 	found   *features                   // nil until asked
@@ -67,6 +66,7 @@ func New(opts Options) (*Backend, error) {
 	if b.now == nil {
 		b.now = time.Now
 	}
+	b.runners.HostID, b.runners.Now = b.hostID, b.now
 	return b, nil
 }
 

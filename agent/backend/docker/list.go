@@ -46,7 +46,7 @@ func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
 	}
 	slices.SortFunc(out, func(x, y backend.Workload) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	b.forget(out)
-	b.members.See(out)
+	b.runners.See(out)
 	return out, nil
 }
 
@@ -68,7 +68,7 @@ func (b *Backend) forget(present []backend.Workload) {
 
 // list asks for containers that carry our labels and the given ones.
 func (b *Backend) list(ctx context.Context, extra map[string]string) ([]container.Summary, error) {
-	found, err := again(func() (client.ContainerListResult, error) {
+	found, err := engine.Again(gone, func() (client.ContainerListResult, error) {
 		return b.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.filter(extra)})
 	})
 	if err != nil {

@@ -43,13 +43,13 @@ func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
 	}
 	slices.SortFunc(out, func(x, y backend.Workload) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	b.forget(out)
-	b.members.See(out)
+	b.runners.See(out)
 	return out, nil
 }
 
 // list asks for containers that carry our labels and the given ones.
 func (b *Backend) list(ctx context.Context, extra map[string]string) ([]types.ListContainer, error) {
-	found, err := again(func() ([]types.ListContainer, error) {
+	found, err := engine.Again(gone, func() ([]types.ListContainer, error) {
 		return containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(b.filter(extra)))
 	})
 	if err != nil {

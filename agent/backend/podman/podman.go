@@ -40,8 +40,7 @@ type Backend struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	starts  engine.Starts
-	members engine.Members
+	runners engine.Runners
 
 	mu      sync.Mutex
 	conn    context.Context // carries the bindings' connection; nil until it answered
@@ -66,6 +65,7 @@ func New(opts Options) *Backend {
 	if b.now == nil {
 		b.now = time.Now
 	}
+	b.runners.HostID, b.runners.Now = b.hostID, b.now
 	return b
 }
 
