@@ -52,18 +52,10 @@ func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
 
 // forget drops what is remembered of workloads that are gone.
 func (b *Backend) forget(present []backend.Workload) {
+	b.samples.Keep(present)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	keep := make(map[string]struct{}, len(present))
-	for _, w := range present {
-		keep[w.ID] = struct{}{}
-	}
-	for id := range b.seen {
-		if _, ok := keep[id]; !ok {
-			delete(b.seen, id)
-			delete(b.pids, id)
-		}
-	}
+	engine.Keep(b.seen, present)
 }
 
 // list asks for containers that carry our labels and the given ones.

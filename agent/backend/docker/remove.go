@@ -43,10 +43,7 @@ func (c calls) Volumes(ctx context.Context) ([]engine.Volume, error) {
 // RemoveContainer kills first where the engine is a compatible Podman, which gives a container
 // that it is forced to remove its whole stop timeout.
 func (c calls) RemoveContainer(ctx context.Context, id string) error {
-	c.mu.Lock()
-	podman := c.found == nil || c.found.podman
-	c.mu.Unlock()
-	if podman {
+	if found := c.found.Load(); found == nil || found.podman {
 		_, err := c.api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "SIGKILL"})
 		if err != nil && !gone(err) && !stopped(err) {
 			return fault("kill container "+engine.Short(id), err)

@@ -181,20 +181,8 @@ func phase(state string) backend.Phase {
 
 // forget drops what is remembered of workloads that are gone.
 func (b *Backend) forget(present []backend.Workload) {
-	keep := make(map[string]struct{}, len(present))
-	for _, w := range present {
-		keep[w.ID] = struct{}{}
-	}
+	b.samples.Keep(present)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id := range b.pids {
-		if _, ok := keep[id]; !ok {
-			delete(b.pids, id)
-		}
-	}
-	for id := range b.done {
-		if _, ok := keep[id]; !ok {
-			delete(b.done, id)
-		}
-	}
+	engine.Keep(b.done, present)
 }

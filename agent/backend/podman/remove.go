@@ -53,9 +53,7 @@ func (c calls) Volumes(ctx context.Context) ([]engine.Volume, error) {
 func (c calls) RemoveContainer(ctx context.Context, id string) error {
 	_, err := containers.Remove(ctx, id, new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0))
 	if err == nil || gone(err) {
-		c.mu.Lock()
-		delete(c.pids, id)
-		c.mu.Unlock()
+		c.samples.Forget(id)
 		return nil
 	}
 	return fault("remove container "+engine.Short(id), err)
