@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -39,14 +40,13 @@ type Backend struct {
 	log     *slog.Logger
 	now     func() time.Time
 	api     *client.Client
-	starts  engine.Starts
-	members engine.Members
+	runners engine.Runners
+	images  engine.Images
+	samples engine.Samples
+	found   atomic.Pointer[features] // nil until asked
 
-	mu      sync.Mutex
-	found   *features                   // nil until asked
-	seen    map[string]backend.Workload // as last inspected, by container
-	pids    map[string]int              // main process, for sampling
-	present map[string]time.Time        // images
+	mu   sync.Mutex
+	seen map[string]backend.Workload // as last inspected, by container
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -59,7 +59,7 @@ func New(opts Options) (*Backend, error) {
 	}
 	b := &Backend{
 		socket: opts.Socket, hostID: opts.HostID, log: opts.Logger, now: opts.Now, api: api,
-		seen: map[string]backend.Workload{}, pids: map[string]int{}, present: map[string]time.Time{},
+		seen: map[string]backend.Workload{},
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
@@ -67,6 +67,8 @@ func New(opts Options) (*Backend, error) {
 	if b.now == nil {
 		b.now = time.Now
 	}
+	b.runners.HostID, b.runners.Now = b.hostID, b.now
+	b.images.Now, b.samples.Now = b.now, b.now
 	return b, nil
 }
 

@@ -53,9 +53,7 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 			b.log.Debug("cannot see Docker's process, so its own default limits stand", "error", err)
 		}
 	}
-	b.mu.Lock()
-	b.found = &found
-	b.mu.Unlock()
+	b.found.Store(&found)
 	return found.info, nil
 }
 
@@ -77,18 +75,13 @@ func (b *Backend) ulimits(ctx context.Context) ([]*container.Ulimit, error) {
 
 // features of the engine, asked once.
 func (b *Backend) features(ctx context.Context) (features, error) {
-	b.mu.Lock()
-	found := b.found
-	b.mu.Unlock()
-	if found != nil {
+	if found := b.found.Load(); found != nil {
 		return *found, nil
 	}
 	if _, err := b.Probe(ctx); err != nil {
 		return features{}, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return *b.found, nil
+	return *b.found.Load(), nil
 }
 
 // network is the mode in Docker's words.

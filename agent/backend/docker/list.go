@@ -46,29 +46,21 @@ func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
 	}
 	slices.SortFunc(out, func(x, y backend.Workload) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	b.forget(out)
-	b.members.See(out)
+	b.runners.See(out)
 	return out, nil
 }
 
 // forget drops what is remembered of workloads that are gone.
 func (b *Backend) forget(present []backend.Workload) {
+	b.samples.Keep(present)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	keep := make(map[string]struct{}, len(present))
-	for _, w := range present {
-		keep[w.ID] = struct{}{}
-	}
-	for id := range b.seen {
-		if _, ok := keep[id]; !ok {
-			delete(b.seen, id)
-			delete(b.pids, id)
-		}
-	}
+	engine.Keep(b.seen, present)
 }
 
 // list asks for containers that carry our labels and the given ones.
 func (b *Backend) list(ctx context.Context, extra map[string]string) ([]container.Summary, error) {
-	found, err := again(func() (client.ContainerListResult, error) {
+	found, err := engine.Again(gone, func() (client.ContainerListResult, error) {
 		return b.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.filter(extra)})
 	})
 	if err != nil {

@@ -2,11 +2,9 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strconv"
 
-	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
@@ -30,25 +28,7 @@ func (b *Backend) Logs(ctx context.Context, id string, opts backend.LogOptions) 
 		cancel()
 		return nil, fault("read the log of container "+engine.Short(id), err)
 	}
-	r, w := io.Pipe()
-	go func() {
-		defer func() { _ = raw.Close() }()
-		_, err := stdcopy.StdCopy(w, w, raw)
-		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			err = fault("read the log of container "+engine.Short(id), err)
-		}
-		_ = w.CloseWithError(err)
-	}()
-	return &logReader{PipeReader: r, cancel: cancel}, nil
-}
-
-// logReader ends the request when it is closed.
-type logReader struct {
-	*io.PipeReader
-	cancel context.CancelFunc
-}
-
-func (l *logReader) Close() error {
-	l.cancel()
-	return l.PipeReader.Close()
+	return engine.Demultiplex(raw, cancel, func(err error) error {
+		return fault("read the log of container "+engine.Short(id), err)
+	}), nil
 }

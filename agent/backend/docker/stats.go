@@ -11,20 +11,14 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
-	"github.com/zoomies-fleet/zoomies/agent/backend/cgroup"
 	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
 // Stats samples a running workload: from the kernel when the container is on this machine,
 // and from the engine otherwise.
 func (b *Backend) Stats(ctx context.Context, id string) (backend.Stats, error) {
-	b.mu.Lock()
-	pid, known := b.pids[id]
-	b.mu.Unlock()
-	if known {
-		if s, err := b.sample(pid, id); err == nil {
-			return s, nil
-		}
+	if s, ok := b.samples.Known(id); ok {
+		return s, nil
 	}
 	data, err := b.ours(ctx, id)
 	if err != nil {
@@ -33,25 +27,14 @@ func (b *Backend) Stats(ctx context.Context, id string) (backend.Stats, error) {
 	if phase(data.State.Status) != backend.Running || data.State.Pid <= 0 {
 		return backend.Stats{}, fmt.Errorf("cannot sample container %s: it is not running", engine.Short(id))
 	}
-	s, local := b.sample(data.State.Pid, data.ID)
+	s, local := b.samples.Take(data.State.Pid, data.ID)
 	if local == nil {
-		b.mu.Lock()
-		b.pids[id] = data.State.Pid
-		b.mu.Unlock()
 		return s, nil
 	}
 	if s, err = b.ask(ctx, data.ID); err != nil {
 		return backend.Stats{}, errors.Join(err, local)
 	}
 	return s, nil
-}
-
-func (b *Backend) sample(pid int, id string) (backend.Stats, error) {
-	u, err := cgroup.Read(pid, id)
-	if err != nil {
-		return backend.Stats{}, err
-	}
-	return backend.Stats{At: b.now(), CPUTime: u.CPUTime, MemoryMB: u.MemoryBytes >> 20}, nil
 }
 
 func (b *Backend) ask(ctx context.Context, id string) (backend.Stats, error) {

@@ -1,6 +1,7 @@
 // Package engine holds what the backends of container engines have in common besides their
-// contract: how a step under way is ended properly, and one start at a time for each runner.
-// It knows no engine.
+// contract: the order of the steps in which a workload is made, stopped and removed, and what
+// is remembered meanwhile. It knows no engine: a step is a call of an interface, and each
+// backend says it in its engine's own words.
 package engine
 
 import (

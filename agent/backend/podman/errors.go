@@ -86,8 +86,3 @@ func stopped(err error) bool {
 		(answer.ResponseCode == http.StatusConflict ||
 			strings.Contains(answer.Because+" "+answer.Message, "container state improper"))
 }
-
-// transportOrContext says that an error of fault is not about what was asked for.
-func transportOrContext(err error) bool {
-	return errors.Is(err, backend.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}

@@ -40,26 +40,19 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 		return backend.Info{}, fmt.Errorf("cannot use Podman at %s: %w", b.socket, err)
 	}
 	found := b.read(ctx, info)
-	b.mu.Lock()
-	b.found = &found
-	b.mu.Unlock()
+	b.found.Store(&found)
 	return found.info, nil
 }
 
 // features of the engine, asked once.
 func (b *Backend) features(ctx context.Context) (features, error) {
-	b.mu.Lock()
-	found := b.found
-	b.mu.Unlock()
-	if found != nil {
+	if found := b.found.Load(); found != nil {
 		return *found, nil
 	}
 	if _, err := b.Probe(ctx); err != nil {
 		return features{}, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return *b.found, nil
+	return *b.found.Load(), nil
 }
 
 func (b *Backend) read(ctx context.Context, info *define.Info) features {

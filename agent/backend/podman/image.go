@@ -3,20 +3,13 @@ package podman
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/containers/podman/v5/pkg/bindings/images"
-
-	"github.com/zoomies-fleet/zoomies/agent/backend"
 )
-
-// presentFor is how long an image that was seen is believed to be there.
-const presentFor = time.Minute
 
 // Prepare makes image present. What was seen present within the last minute is not asked for
 // again, unless the policy is always.
@@ -25,43 +18,17 @@ func (b *Backend) Prepare(ctx context.Context, image, policy string) error {
 	if err != nil {
 		return err
 	}
-	if policy == backend.PullAlways {
-		return b.pull(ctx, image)
-	}
-	b.mu.Lock()
-	seen := b.present[image]
-	b.mu.Unlock()
-	if !seen.IsZero() && b.now().Sub(seen) < presentFor {
-		return nil
-	}
-	there, err := images.Exists(ctx, image, nil)
-	if err != nil {
-		return fault("look for image "+image, err)
-	}
-	if there {
-		b.saw(image)
-		return nil
-	}
-	if policy == backend.PullNever {
-		return fmt.Errorf("image %s is not on this host and the pull policy is never: load it, or let it be pulled: %w", image, backend.ErrImage)
-	}
-	return b.pull(ctx, image)
+	return b.images.Prepare(image, policy, func() (bool, error) {
+		there, err := images.Exists(ctx, image, nil)
+		return there, fault("look for image "+image, err)
+	}, func() error { return b.pull(ctx, image) })
 }
 
 func (b *Backend) pull(ctx context.Context, image string) error {
-	b.mu.Lock()
-	delete(b.present, image)
-	b.mu.Unlock()
-	_, err := images.Pull(ctx, image, pullOptions())
-	if err != nil {
-		err = fault("pull "+image, err)
-		if transportOrContext(err) {
-			return err
-		}
-		return fmt.Errorf("%w: %w", backend.ErrImage, err)
-	}
-	b.saw(image)
-	return nil
+	return b.images.Pull(image, func() error {
+		_, err := images.Pull(ctx, image, pullOptions())
+		return fault("pull "+image, err)
+	})
 }
 
 func pullOptions() *images.PullOptions {
@@ -74,12 +41,6 @@ func pullOptions() *images.PullOptions {
 		}
 	}
 	return o
-}
-
-func (b *Backend) saw(image string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.present[image] = b.now()
 }
 
 // Load puts an image archive (docker or OCI) into the engine and returns its first name.

@@ -43,13 +43,13 @@ func (b *Backend) List(ctx context.Context) ([]backend.Workload, error) {
 	}
 	slices.SortFunc(out, func(x, y backend.Workload) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	b.forget(out)
-	b.members.See(out)
+	b.runners.See(out)
 	return out, nil
 }
 
 // list asks for containers that carry our labels and the given ones.
 func (b *Backend) list(ctx context.Context, extra map[string]string) ([]types.ListContainer, error) {
-	found, err := again(func() ([]types.ListContainer, error) {
+	found, err := engine.Again(gone, func() ([]types.ListContainer, error) {
 		return containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(b.filter(extra)))
 	})
 	if err != nil {
@@ -181,20 +181,8 @@ func phase(state string) backend.Phase {
 
 // forget drops what is remembered of workloads that are gone.
 func (b *Backend) forget(present []backend.Workload) {
-	keep := make(map[string]struct{}, len(present))
-	for _, w := range present {
-		keep[w.ID] = struct{}{}
-	}
+	b.samples.Keep(present)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id := range b.pids {
-		if _, ok := keep[id]; !ok {
-			delete(b.pids, id)
-		}
-	}
-	for id := range b.done {
-		if _, ok := keep[id]; !ok {
-			delete(b.done, id)
-		}
-	}
+	engine.Keep(b.done, present)
 }

@@ -2,14 +2,12 @@ package podman
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/containers/podman/v5/pkg/bindings"
-	"github.com/moby/moby/api/pkg/stdcopy"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
@@ -47,25 +45,7 @@ func (b *Backend) Logs(ctx context.Context, id string, opts backend.LogOptions) 
 		defer func() { _ = response.Body.Close() }()
 		return nil, fault("read the log of container "+engine.Short(id), response.Process(nil))
 	}
-	r, w := io.Pipe()
-	go func() {
-		defer func() { _ = response.Body.Close() }()
-		_, err := stdcopy.StdCopy(w, w, response.Body)
-		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			err = fault("read the log of container "+engine.Short(id), err)
-		}
-		_ = w.CloseWithError(err)
-	}()
-	return &logReader{PipeReader: r, cancel: cancel}, nil
-}
-
-// logReader ends the request when it is closed.
-type logReader struct {
-	*io.PipeReader
-	cancel context.CancelFunc
-}
-
-func (l *logReader) Close() error {
-	l.cancel()
-	return l.PipeReader.Close()
+	return engine.Demultiplex(response.Body, cancel, func(err error) error {
+		return fault("read the log of container "+engine.Short(id), err)
+	}), nil
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containers/podman/v5/pkg/bindings"
@@ -40,14 +41,13 @@ type Backend struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	starts  engine.Starts
-	members engine.Members
+	runners engine.Runners
+	images  engine.Images
+	samples engine.Samples
+	found   atomic.Pointer[features] // nil until asked
 
 	mu      sync.Mutex
-	conn    context.Context // carries the bindings' connection; nil until it answered
-	found   *features       // nil until asked
-	pids    map[string]int  // main process by container, for sampling
-	present map[string]time.Time
+	conn    context.Context             // carries the bindings' connection; nil until it answered
 	done    map[string]backend.Workload // exited, as last inspected
 	bridges steadyBridges
 }
@@ -58,7 +58,7 @@ var _ backend.Backend = (*Backend)(nil)
 func New(opts Options) *Backend {
 	b := &Backend{
 		socket: opts.Socket, hostID: opts.HostID, log: opts.Logger, now: opts.Now,
-		pids: map[string]int{}, present: map[string]time.Time{}, done: map[string]backend.Workload{},
+		done: map[string]backend.Workload{},
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
@@ -66,6 +66,8 @@ func New(opts Options) *Backend {
 	if b.now == nil {
 		b.now = time.Now
 	}
+	b.runners.HostID, b.runners.Now = b.hostID, b.now
+	b.images.Now, b.samples.Now = b.now, b.now
 	return b
 }
 

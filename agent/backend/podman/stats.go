@@ -9,20 +9,14 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
-	"github.com/zoomies-fleet/zoomies/agent/backend/cgroup"
 	"github.com/zoomies-fleet/zoomies/agent/backend/engine"
 )
 
 // Stats samples a running workload: from the kernel when the container is on this machine,
 // which costs next to nothing, and from the engine otherwise.
 func (b *Backend) Stats(ctx context.Context, id string) (backend.Stats, error) {
-	b.mu.Lock()
-	pid, known := b.pids[id]
-	b.mu.Unlock()
-	if known {
-		if s, err := b.sample(pid, id); err == nil {
-			return s, nil
-		}
+	if s, ok := b.samples.Known(id); ok {
+		return s, nil
 	}
 	ctx, err := b.dial(ctx)
 	if err != nil {
@@ -35,11 +29,8 @@ func (b *Backend) Stats(ctx context.Context, id string) (backend.Stats, error) {
 	if phase(data.State.Status) != backend.Running || data.State.Pid <= 0 {
 		return backend.Stats{}, fmt.Errorf("cannot sample container %s: it is not running", engine.Short(id))
 	}
-	s, local := b.sample(data.State.Pid, data.ID)
+	s, local := b.samples.Take(data.State.Pid, data.ID)
 	if local == nil {
-		b.mu.Lock()
-		b.pids[id] = data.State.Pid
-		b.mu.Unlock()
 		return s, nil
 	}
 	if f, err := b.features(ctx); err == nil && f.info.Rootless && !f.info.CgroupV2 {
@@ -50,14 +41,6 @@ func (b *Backend) Stats(ctx context.Context, id string) (backend.Stats, error) {
 		return backend.Stats{}, errors.Join(err, local)
 	}
 	return s, nil
-}
-
-func (b *Backend) sample(pid int, id string) (backend.Stats, error) {
-	u, err := cgroup.Read(pid, id)
-	if err != nil {
-		return backend.Stats{}, err
-	}
-	return backend.Stats{At: b.now(), CPUTime: u.CPUTime, MemoryMB: u.MemoryBytes >> 20}, nil
 }
 
 // ask the engine. Podman 4 answers 500 where it cannot read a cgroup.
