@@ -71,7 +71,7 @@ func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (
 	case err != nil:
 		return "", fmt.Errorf("cannot make a join token: the controller does not answer on %s; is it running, and are you its user?: %w", socket, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	var answer controller.JoinTokenResponse
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return "", fmt.Errorf("cannot read the controller's answer: %w", err)
