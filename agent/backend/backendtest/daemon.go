@@ -31,6 +31,7 @@ func (e *EngineFixture) LoadDaemons(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "fakedaemon")
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/zoomies-fleet/zoomies/agent/backend/backendtest/fakedaemon")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // static: its image has no C library
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the fake daemon: %w: %s", err, out)
 	}

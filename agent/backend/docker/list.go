@@ -91,7 +91,9 @@ func (b *Backend) Inspect(ctx context.Context, id string) (backend.Workload, err
 
 // ours inspects a container and refuses one that is not a workload of this host.
 func (b *Backend) ours(ctx context.Context, id string) (container.InspectResponse, error) {
-	data, err := b.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	data, err := engine.Again(engine.Fleeting, func() (client.ContainerInspectResult, error) {
+		return b.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	})
 	if gone(err) {
 		return container.InspectResponse{}, fmt.Errorf("container %s: %w", engine.Short(id), backend.ErrNotFound)
 	}

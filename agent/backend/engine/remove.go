@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 )
@@ -101,6 +102,9 @@ func (r *Runners) removeVolumes(ctx context.Context, e Remover, of func(runner s
 	}
 	return errors.Join(errs...)
 }
+
+// Fleeting says that an engine failed to look at a container because its process ended while it looked. Podman 4 answers so.
+func Fleeting(err error) bool { return err != nil && strings.Contains(err.Error(), "no such process") }
 
 // Again repeats a listing that failed because something in it vanished meanwhile, as gone
 // tells: Podman 4 gives up on the whole of it.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,9 +28,17 @@ func (s *Service) Discard(ctx context.Context) error {
 		s.pause().end(stopLimit)
 	}
 	for _, dir := range []string{s.opts.Root, s.opts.RunRoot} {
-		errs = append(errs, unmountBelow(dir), os.RemoveAll(dir))
+		errs = append(errs, deleteStorage(ctx, dir))
 	}
 	return errors.Join(errs...)
+}
+
+// deleteStorage tries for a moment: a clean-up that Podman left running behind an ended container mounts the storage once more.
+func deleteStorage(ctx context.Context, dir string) error {
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		return struct{}{}, errors.Join(unmountBelow(dir), os.RemoveAll(dir))
+	}, backoff.WithMaxTries(6))
+	return err
 }
 
 // removeAll asks again when something was left: Podman 4 refuses a container that another one shares the network of, even

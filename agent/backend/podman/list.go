@@ -105,7 +105,7 @@ func (b *Backend) ended(ctx context.Context, id string) (backend.Workload, error
 
 // ours inspects a container and refuses one that is not a workload of this host.
 func (b *Backend) ours(ctx context.Context, id string) (*define.InspectContainerData, error) {
-	data, err := containers.Inspect(ctx, id, nil)
+	data, err := engine.Again(engine.Fleeting, func() (*define.InspectContainerData, error) { return containers.Inspect(ctx, id, nil) })
 	if gone(err) {
 		return nil, fmt.Errorf("container %s: %w", engine.Short(id), backend.ErrNotFound)
 	}
