@@ -143,7 +143,8 @@ func (f *Fleet) makePool(ctx context.Context) error {
 	}
 	p := store.Pool{
 		Name: PoolName, InstallationID: f.In.ID, Labels: []string{PoolLabel}, Backend: "podman", Image: Image, PullPolicy: "never",
-		Max: f.o.MaxPool, Enabled: true, Ephemeral: true, IdleTimeout: time.Minute, CPUs: 1, MemoryMB: 512, PidsLimit: 1024, Network: poolNetwork(),
+		Max: f.o.MaxPool, Enabled: true, Ephemeral: true, IdleTimeout: time.Minute, CPUs: 1, MemoryMB: 512, PidsLimit: 1024,
+		Network: poolNetwork(),
 	}
 	if f.o.Pool != nil {
 		f.o.Pool(&p)
