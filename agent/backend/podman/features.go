@@ -59,9 +59,15 @@ func (b *Backend) read(ctx context.Context, info *define.Info) features {
 	host := info.Host
 	v2 := host.CgroupsVersion == "v2"
 	rootless := host.Security.Rootless
-	// Without root only version 2 lets limits be delegated, and only systemd does it: Podman lists controllers all the same.
-	delegated := !rootless || v2 && host.CgroupManager == "systemd"
-	has := func(controller string) bool { return delegated && slices.Contains(host.CgroupControllers, controller) }
+	controllers := host.CgroupControllers
+	process, err := peer.Of(ctx, b.socket)
+	switch {
+	case rootless && (!v2 || host.CgroupManager != "systemd"):
+		controllers = nil // only version 2 lets limits be delegated, and only systemd does it; Podman lists them all the same
+	case rootless && err == nil && len(host.IDMappings.UIDMap) > 0:
+		controllers = slices.Concat(controllers, thisMachine().delegated(host.IDMappings.UIDMap[0].HostID))
+	}
+	has := func(controller string) bool { return slices.Contains(controllers, controller) }
 	found := features{info: backend.Info{
 		Version: info.Version.Version, Rootless: rootless,
 		OS: host.OS, Arch: host.Arch,
@@ -71,7 +77,6 @@ func (b *Backend) read(ctx context.Context, info *define.Info) features {
 	if rootless && os.Geteuid() != 0 {
 		found.noTun = thisMachine().tun()
 	}
-	process, err := peer.Of(ctx, b.socket)
 	if err != nil {
 		b.log.Debug("cannot see Podman's process, so its own default limits stand", "error", err)
 		return found

@@ -60,6 +60,16 @@ func (m machine) tun() error {
 	return fmt.Errorf("without root a container's network needs /dev/net/tun, and this user cannot open it (%w): as root, run `%s`, or use network host or none", err, do)
 }
 
+// delegated are the controllers that systemd lets a user give to containers. Podman lists those that something uses at the
+// moment, which leaves out the CPU until the first container has asked for it (seen with 5.4).
+func (m machine) delegated(uid int) []string {
+	list, err := os.ReadFile(filepath.Join(m.root, fmt.Sprintf("sys/fs/cgroup/user.slice/user-%d.slice/user@%d.service/cgroup.controllers", uid, uid)))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(list))
+}
+
 // wholeRange is how many user IDs an ordinary image needs: up to nobody's.
 const wholeRange = 65535
 

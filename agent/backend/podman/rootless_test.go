@@ -108,6 +108,18 @@ func TestLimitsWithoutRootNeedSystemdAndVersion2(t *testing.T) {
 	}
 }
 
+func TestDelegatedControllersAreRead(t *testing.T) {
+	t.Parallel()
+	m := machine{root: t.TempDir()}
+	if got := m.delegated(1000); got != nil {
+		t.Errorf("without a session: %v", got)
+	}
+	write(t, filepath.Join(m.root, "sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/cgroup.controllers"), "cpu memory pids\n", 0o600)
+	if got := m.delegated(1000); !slices.Equal(got, []string{"cpu", "memory", "pids"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestAHeldProcessIsEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
