@@ -137,7 +137,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Controller{
+	c := &Controller{
 		store: o.Store, set: o.Settings, holder: o.Holder, version: o.Version,
 		clients: newClients(o.GitHub), now: o.Now, log: o.Logger, fleet: fleet,
 		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
@@ -146,7 +146,9 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
 		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
 		asking: newCrew(o.Now, 1), exits: newExits(o.Settings.Scheduler), links: newLinks(),
-	}, nil
+	}
+	c.minting.wake, c.retiring.wake, c.cleaning.wake = &c.provision, &c.reconcile, &c.cleanup
+	return c, nil
 }
 
 // fleetSetting keeps the fleet's identity in the database, so that a restored copy is the same fleet.

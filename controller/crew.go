@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/zoomies-fleet/zoomies/controller/events"
 )
 
 // How much of each kind of work runs at once for one installation. Together they stay below the hundred calls that GitHub
@@ -27,9 +29,10 @@ const (
 type crew struct {
 	now   func() time.Time
 	limit int
+	wake  *events.Wake // of the loop that finds the work; nil where its timer is soon enough
 
 	mu    sync.Mutex
-	busy  map[string]struct{}
+	busy  map[string]bool  // whether it was asked for again since it was begun
 	later map[string]retry // items that failed
 	slots map[string]chan struct{}
 }
@@ -40,24 +43,30 @@ type retry struct {
 }
 
 func newCrew(now func() time.Time, limit int) *crew {
-	return &crew{now: now, limit: limit, busy: map[string]struct{}{}, later: map[string]retry{}, slots: map[string]chan struct{}{}}
+	return &crew{now: now, limit: limit, busy: map[string]bool{}, later: map[string]retry{}, slots: map[string]chan struct{}{}}
 }
 
 // begin says whether the caller is the one to work on id now.
 func (k *crew) begin(id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, busy := k.busy[id]; busy || k.now().Before(k.later[id].at) {
+	if _, busy := k.busy[id]; busy {
+		k.busy[id] = true
 		return false
 	}
-	k.busy[id] = struct{}{}
+	if k.now().Before(k.later[id].at) {
+		return false
+	}
+	k.busy[id] = false
 	return true
 }
 
-// end notes how the work on id went.
-func (k *crew) end(id string, err error) {
+// end notes how the work on id went. It says whether somebody asked for it meanwhile: what they knew, the work may have begun too
+// early to see.
+func (k *crew) end(id string, err error) (asked bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	asked = k.busy[id]
 	delete(k.busy, id)
 	now := k.now()
 	switch {
@@ -74,6 +83,7 @@ func (k *crew) end(id string, err error) {
 			delete(k.later, other)
 		}
 	}
+	return asked
 }
 
 func (k *crew) slot(group string) chan struct{} {
@@ -95,7 +105,11 @@ func (c *Controller) spawn(ctx context.Context, k *crew, group, id string, f fun
 	slot := k.slot(group)
 	c.work.Go(func() {
 		var err error
-		defer func() { k.end(id, err) }()
+		defer func() {
+			if k.end(id, err) && k.wake != nil {
+				k.wake.Set()
+			}
+		}()
 		select {
 		case slot <- struct{}{}:
 			defer func() { <-slot }()

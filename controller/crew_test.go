@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/zoomies-fleet/zoomies/controller/events"
 )
 
 // A crew works on each item once at a time and on a bounded number of each group; another group does not wait for it.
@@ -63,5 +65,30 @@ func TestCrewWaitsAfterAFailure(t *testing.T) {
 	clk.advance(crewRetryHeld)
 	if !k.begin("x") {
 		t.Error("a hold must not make the wait grow")
+	}
+}
+
+// What somebody asks for while it is under way may be news that the work began too early to see: the loop looks again.
+func TestCrewLooksAgainWhenItWasAskedMeanwhile(t *testing.T) {
+	t.Parallel()
+	c, k, wake := &Controller{}, newCrew(time.Now, 1), events.NewWake()
+	k.wake = &wake
+	open := make(chan struct{})
+	work := func(context.Context) error { <-open; return nil }
+	c.spawn(t.Context(), k, "acme", "x", work)
+	c.spawn(t.Context(), k, "acme", "x", work)
+	close(open)
+	c.work.Wait()
+	select {
+	case <-wake.C():
+	default:
+		t.Error("nobody looks again")
+	}
+	c.spawn(t.Context(), k, "acme", "x", work)
+	c.work.Wait()
+	select {
+	case <-wake.C():
+		t.Error("somebody looks again although nobody asked")
+	default:
 	}
 }

@@ -199,6 +199,9 @@ func TestLabelsDecideWhichPoolServes(t *testing.T) {
 		t.Errorf("%d runners for two jobs that a pool serves: %+v", len(rows), rows)
 	}
 	for _, row := range rows {
+		if row.JobID == "" {
+			continue // withdrawn: the news of its job came late, and it was one too many
+		}
 		j, err := r.st.Job(t.Context(), row.JobID)
 		if err != nil || want[j.GitHubID] != row.PoolID {
 			t.Errorf("job %v ran in pool %s: %v", j.Labels, row.PoolID, err)
@@ -223,6 +226,9 @@ func TestTwoInstallations(t *testing.T) {
 	r.completed(id2, "success")
 	r.nothingLeft()
 	for _, row := range r.runners() {
+		if row.JobID == "" {
+			continue // withdrawn: the news of its job came late, and it was one too many
+		}
 		j, err := r.st.Job(t.Context(), row.JobID)
 		if err != nil || j.InstallationID != row.InstallationID {
 			t.Errorf("a runner of installation %s ran a job of %s: %v", row.InstallationID, j.InstallationID, err)

@@ -138,7 +138,7 @@ func (c *Controller) noteExit(ctx context.Context, r store.Runner) error {
 	if !r.Ephemeral || r.JobID != "" || r.DemandJobID == "" || !r.BusyAt.IsZero() || r.State == store.RunnerDraining || r.Deregistered {
 		return nil
 	}
-	j, err := c.store.Job(ctx, r.DemandJobID)
+	j, err := c.owed(ctx, r)
 	if errors.Is(err, store.ErrNotFound) || err == nil && j.State != store.JobQueued {
 		return nil
 	}
@@ -150,6 +150,26 @@ func (c *Controller) noteExit(ctx context.Context, r store.Runner) error {
 	c.exits.mu.Unlock()
 	c.exits.wake.Set()
 	return nil
+}
+
+// swapsFollowed bounds how far owed looks.
+const swapsFollowed = 8
+
+// owed is the job that a runner has most likely run, when nobody has said which: the one it was made for, or, since runners are
+// fungible, when that one went to another runner, the job that the other one was made for, and so on.
+func (c *Controller) owed(ctx context.Context, r store.Runner) (store.Job, error) {
+	j, err := c.store.Job(ctx, r.DemandJobID)
+	for range swapsFollowed {
+		if err != nil || j.State == store.JobQueued || j.RunnerID == "" || j.RunnerID == r.ID {
+			break
+		}
+		var other store.Runner
+		if other, err = c.store.Runner(ctx, j.RunnerID); err != nil || other.DemandJobID == "" || other.DemandJobID == j.ID {
+			break
+		}
+		j, err = c.store.Job(ctx, other.DemandJobID)
+	}
+	return j, err
 }
 
 // exitsLoop asks GitHub about jobs in doubt.

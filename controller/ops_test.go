@@ -149,11 +149,11 @@ func TestEveryDeclaredMetricIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.noteGitHub(t.Context(), r.installation(p.InstallationID), io.ErrUnexpectedEOF)
-	p.Max = 2 // and no host to take the second
-	if err := r.st.UpdatePool(t.Context(), p); err != nil {
+	if err := r.st.SetHostCordoned(t.Context(), r.hostRow("host-1").ID, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.st.SetHostCordoned(t.Context(), r.hostRow("host-1").ID, true); err != nil {
+	p.Max = 2 // and no host to take the second
+	if err := r.st.UpdatePool(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	r.until("every metric is shown", func() bool {

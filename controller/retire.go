@@ -88,6 +88,11 @@ func (c *Controller) removeWorkload(ctx context.Context, r store.Runner) error {
 		return err
 	}
 	for _, t := range ts {
+		if t.Kind == string(protocol.TaskRemove) && t.State == store.TaskDone {
+			return c.workloadGone(ctx, r.ID) // its host has said so, and that is being recorded or was cut short
+		}
+	}
+	for _, t := range ts {
 		if t.Kind == string(protocol.TaskCreate) && t.Attempt > 0 {
 			_, _, err := c.queue.Enqueue(ctx, r.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
 			return err
