@@ -15,6 +15,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/tools/golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVERSION)
 
 FUZZTIME ?= 20s
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TEST ?= ./...
 
 ##@ First steps
@@ -41,7 +42,7 @@ deps: ## Install what is missing from Debian's packages (Podman and what it need
 
 .PHONY: build
 build: ## Build everything into bin/
-	go build -o bin/zoomies ./cmd/zoomies
+	go build -ldflags='-X main.version=$(VERSION)' -o bin/zoomies ./cmd/zoomies
 	go build -ldflags='-s -w' -o bin/zoomies-entrypoint ./images/entrypoint
 	go build -o bin/sim-runner ./sim/runner
 	go run ./sim/image/build -entrypoint bin/zoomies-entrypoint -runner bin/sim-runner -output bin/demo-image.tar

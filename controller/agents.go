@@ -29,6 +29,9 @@ var errStoodDown = errors.New("this controller has stood down: another one has t
 const maxPoll = time.Minute
 
 func (a agents) host(ctx context.Context, cred protocol.Credential) (store.Host, error) {
+	if a.c.stoodDown.Load() {
+		return store.Host{}, errStoodDown
+	}
 	h, err := a.c.store.HostByToken(ctx, cred.HostID, auth.HashToken(cred.Token))
 	if errors.Is(err, store.ErrNotFound) {
 		return h, protocol.ErrUnauthorized
@@ -52,6 +55,9 @@ func (c *Controller) NewJoinToken(ctx context.Context, hostName string, embedded
 // runners recorded on it are gone. The agent has chosen its agent token and sends its hash, so that it can repeat a join whose
 // answer was lost (see store.JoinHost); for one too old to do so the token is chosen here.
 func (a agents) Join(ctx context.Context, req protocol.JoinRequest) (protocol.JoinResponse, error) {
+	if a.c.stoodDown.Load() {
+		return protocol.JoinResponse{}, errStoodDown
+	}
 	if req.Name == "" {
 		return protocol.JoinResponse{}, fmt.Errorf("%w: a host needs a name to join", protocol.ErrConflict)
 	}
@@ -108,7 +114,7 @@ func (a agents) Heartbeat(ctx context.Context, cred protocol.Credential, hb prot
 	if err != nil {
 		return protocol.HeartbeatResponse{}, err
 	}
-	if hb.Counted {
+	if hb.Counted && a.c.queue.Speaks(h.ID, cred.Instance) {
 		if err := a.c.noteHeld(ctx, h, hb.Holds); err != nil {
 			return protocol.HeartbeatResponse{}, err
 		}
@@ -127,9 +133,6 @@ func (a agents) Poll(ctx context.Context, cred protocol.Credential, wait time.Du
 	h, err := a.host(ctx, cred)
 	if err != nil {
 		return nil, err
-	}
-	if a.c.stoodDown.Load() {
-		return nil, errStoodDown
 	}
 	if err := a.c.queue.Begin(ctx, h.ID, cred.Instance); err != nil {
 		return nil, err
@@ -242,6 +245,9 @@ func (a agents) Report(ctx context.Context, cred protocol.Credential, reports []
 	h, err := a.host(ctx, cred)
 	if err != nil {
 		return protocol.ReportResponse{}, err
+	}
+	if !a.c.queue.Speaks(h.ID, cred.Instance) {
+		return protocol.ReportResponse{}, fmt.Errorf("%w: another run of this host's agent takes its tasks", protocol.ErrConflict)
 	}
 	resp := protocol.ReportResponse{FinishedRetention: protocol.SecondsOf(a.c.set.FinishedRetention)}
 	for _, rep := range reports {

@@ -13,7 +13,7 @@ import (
 // cleanupLoop works until nothing is left of an ended runner: no registration at GitHub, no workload on its host.
 // What could not be cleaned now is tried again on the housekeeping tick.
 func (c *Controller) cleanupLoop(ctx context.Context) {
-	c.every(ctx, HousekeepingTick, c.cleanup.C(), func(ctx context.Context) {
+	every(ctx, HousekeepingTick, c.cleanup.C(), func(ctx context.Context) {
 		rows, err := c.store.Runners(ctx, store.RunnerFilter{NeedsCleanup: true})
 		if err != nil {
 			if ctx.Err() == nil {
@@ -81,17 +81,23 @@ func (c *Controller) cleanRegistration(ctx context.Context, r store.Runner) erro
 // taskRequeued counts a task that is offered again.
 func (c *Controller) taskRequeued(t store.Task) { c.metrics.Inc(metrics.TasksRequeued, t.Kind) }
 
-// taskDropped deals with a task that no offer got done. A lost create is noticed by the provision timeout and a lost
-// remove is asked for again by the clean-up, but nothing else would ever notice a lost stop.
+// taskDropped deals with a task that no offer got done. Nobody answered, so a workload may exist: a runner that is given up here is
+// still cleaned up after. A lost remove is asked for again by the clean-up.
 func (c *Controller) taskDropped(t store.Task) {
 	c.metrics.Inc(metrics.TasksDropped, t.Kind)
-	if t.Kind != string(protocol.TaskStop) {
+	var what string
+	switch protocol.TaskKind(t.Kind) {
+	case protocol.TaskCreate:
+		what = "start"
+	case protocol.TaskStop:
+		what = "stop"
+	default:
 		c.cleanup.Set()
 		return
 	}
 	ctx := context.Background()
-	why := fmt.Sprintf("its host did not answer %d requests to stop it", t.Attempt)
+	why := fmt.Sprintf("its host did not answer %d requests to %s it", t.Attempt, what)
 	if err := c.failRunner(ctx, t.RunnerID, why); err != nil && !errors.Is(err, store.ErrTransition) {
-		c.log.Error("cannot fail a runner that could not be stopped", "runner", t.RunnerID, "err", err)
+		c.log.Error("cannot fail a runner whose host does not answer", "runner", t.RunnerID, "err", err)
 	}
 }

@@ -181,12 +181,15 @@ func (c *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	master, resign := context.WithCancel(ctx) // ends when another controller takes the database
+	defer resign()
 	for _, l := range []func(context.Context){
-		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.leaseLoop, c.exitsLoop,
+		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop,
 		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
 	} {
-		g.Go(func() error { l(ctx); return nil })
+		g.Go(func() error { l(master); return nil })
 	}
+	g.Go(func() error { c.leaseLoop(ctx, resign); return nil })
 	c.reconcile.Set()
 	c.provision.Set()
 	c.cleanup.Set()
@@ -194,15 +197,6 @@ func (c *Controller) Run(ctx context.Context) error {
 	err := g.Wait()
 	c.work.Wait()
 	return err
-}
-
-// every is the pace of a loop that changes the fleet: it rests once this controller has stood down.
-func (c *Controller) every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f func(context.Context)) {
-	every(ctx, interval, wake, func(ctx context.Context) {
-		if !c.stoodDown.Load() {
-			f(ctx)
-		}
-	})
 }
 
 // every calls f when woken, and after interval at the latest, until ctx ends.

@@ -174,7 +174,7 @@ func (c *Controller) owed(ctx context.Context, r store.Runner) (store.Job, error
 
 // exitsLoop asks GitHub about jobs in doubt.
 func (c *Controller) exitsLoop(ctx context.Context) {
-	c.every(ctx, HousekeepingTick, c.exits.wake.C(), func(ctx context.Context) {
+	every(ctx, HousekeepingTick, c.exits.wake.C(), func(ctx context.Context) {
 		for _, d := range c.exits.open() {
 			c.spawn(ctx, c.asking, d.job.InstallationID, d.job.ID, func(ctx context.Context) error {
 				err := c.settleDoubt(ctx, d)

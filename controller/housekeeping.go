@@ -15,7 +15,7 @@ import (
 
 // housekeepingLoop judges silence and finishes what nobody else would.
 func (c *Controller) housekeepingLoop(ctx context.Context) {
-	c.every(ctx, HousekeepingTick, nil, c.housekeep)
+	every(ctx, HousekeepingTick, nil, c.housekeep)
 }
 
 func (c *Controller) housekeep(ctx context.Context) {
@@ -132,7 +132,11 @@ func (c *Controller) removeOutlived(ctx context.Context) error {
 	}
 	var errs []error
 	for _, r := range rows {
-		if !r.Ephemeral || r.JobID == "" {
+		if r.JobID == "" {
+			continue
+		}
+		if !r.Ephemeral {
+			errs = append(errs, c.freeIfDone(ctx, r)) // the word that its job was over may have been cut short by a crash
 			continue
 		}
 		j, err := c.store.Job(ctx, r.JobID)
@@ -143,6 +147,15 @@ func (c *Controller) removeOutlived(ctx context.Context) error {
 		c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error { return c.removeIdler(ctx, r) })
 	}
 	return errors.Join(errs...)
+}
+
+// freeIfDone makes a persistent runner idle whose job is over.
+func (c *Controller) freeIfDone(ctx context.Context, r store.Runner) error {
+	j, err := c.store.Job(ctx, r.JobID)
+	if err != nil || j.State != store.JobCompleted {
+		return err
+	}
+	return c.freeRunner(ctx, j)
 }
 
 // removeIdler removes a runner whose job is over as far as we know. Its registration goes first, as in a retirement: GitHub

@@ -3,6 +3,7 @@ package controller
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -31,8 +32,22 @@ func (c *Controller) Handler() http.Handler {
 	// Bodies are read before their signature can be verified: in bounded time, and only so many at once.
 	r.With(middleware.ThrottleBacklog(webhooksAtOnce, webhookBacklog, webhookRead)).Post("/webhooks/github", c.webhook)
 	agents := protocol.Handler(c.Agents())
-	r.Handle("/api/v1/agent/*", agents)
+	r.With(boundedBody).Handle("/api/v1/agent/*", agents)
 	return r
+}
+
+// agentRead is how long an agent may take to send a request, which is 1 MiB at most.
+const agentRead = 30 * time.Second
+
+// boundedBody bounds the reading of a body that arrives before its sender is known. Polls have none and wait long, and logs are
+// streams; both are known by then.
+func boundedBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && !strings.HasPrefix(r.URL.Path, protocol.PathLogs) {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(agentRead)) // where the connection has none, there is nothing to bound
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // ready answers 200 when the store answers and nothing stands in the way of scheduling, else 503 with the reason.

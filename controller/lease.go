@@ -11,11 +11,16 @@ import (
 // leaseLoop renews this controller's lease on the database. When somebody else has taken it, two schedulers would be running, which
 // no process recovers from by trying again: the problem is raised and stays, and this controller stands down. It decides, mints,
 // reaps and hands out nothing any more, and only says why.
-func (c *Controller) leaseLoop(ctx context.Context) {
+func (c *Controller) leaseLoop(ctx context.Context, resign func()) {
 	if c.holder.ID == "" {
 		return
 	}
-	every(ctx, LeaseTTL/3, nil, c.renewLease) // also when it has stood down: it goes on saying so
+	every(ctx, LeaseTTL/3, nil, func(ctx context.Context) {
+		c.renewLease(ctx)
+		if c.stoodDown.Load() {
+			resign() // the loops end, and what they had begun; this one goes on saying why
+		}
+	})
 }
 
 func (c *Controller) renewLease(ctx context.Context) {

@@ -74,10 +74,12 @@ func TestControllerThatLostItsLeaseStandsDown(t *testing.T) {
 	}
 	c.renewLease(t.Context())
 	r.job("ok")
-	r.until("the job is written down", func() bool {
-		jobs, err := r.st.Jobs(t.Context(), store.JobFilter{})
-		return err == nil && len(jobs) == 1
-	})
+	if err := r.gh.WaitDeliveries(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ds := r.gh.Deliveries(); ds[len(ds)-1].Status != http.StatusServiceUnavailable {
+		t.Errorf("a delivery is answered with %d", ds[len(ds)-1].Status)
+	}
 	if _, err := c.Agents().Poll(t.Context(), h.cred, 0); !errors.Is(err, errStoodDown) {
 		t.Errorf("a poll is answered with %v", err)
 	}

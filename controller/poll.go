@@ -30,7 +30,7 @@ const (
 // been silent for long.
 func (c *Controller) pollLoop(ctx context.Context) {
 	polls := map[string]*pollState{}
-	c.every(ctx, pollTick, c.poll.C(), func(ctx context.Context) {
+	every(ctx, pollTick, c.poll.C(), func(ctx context.Context) {
 		ins, err := c.store.Installations(ctx)
 		if err != nil {
 			if ctx.Err() == nil {

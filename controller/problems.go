@@ -16,13 +16,14 @@ type Problem struct {
 
 // Codes of problems.
 const (
-	ProblemLeaseLost     = "controller.lease_lost"
-	ProblemRunnerVersion = "runners.version_deprecated"
-	ProblemPollOnly      = "github.polling_only"
-	ProblemClientMissing = "pool.docker_client_missing"
-	ProblemRunnerAging   = "runners.image_aging"
-	ProblemPoolBlocked   = "pool.blocked"
-	ProblemUnmatched     = "jobs.unmatched"
+	ProblemLeaseLost      = "controller.lease_lost"
+	ProblemRunnerVersion  = "runners.version_deprecated"
+	ProblemPollOnly       = "github.polling_only"
+	ProblemClientMissing  = "pool.docker_client_missing"
+	ProblemRunnerAging    = "runners.image_aging"
+	ProblemPoolBlocked    = "pool.blocked"
+	ProblemUnmatched      = "jobs.unmatched"
+	ProblemNotProgressing = "runners.not_progressing"
 )
 
 // problems holds what stands now, by code and subject.

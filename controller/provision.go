@@ -25,7 +25,7 @@ const mintTries = 4
 // provisionLoop finishes every runner whose row exists and whose create task does not: the new ones, and
 // those that a killed controller left between the two.
 func (c *Controller) provisionLoop(ctx context.Context) {
-	c.every(ctx, c.set.Tick, c.provision.C(), func(ctx context.Context) {
+	every(ctx, c.set.Tick, c.provision.C(), func(ctx context.Context) {
 		rows, err := c.store.RunnersWithoutCreate(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -62,7 +62,7 @@ func (c *Controller) mint(ctx context.Context, r store.Runner) {
 			c.log.Error("cannot withdraw a runner", "runner", r.ID, "err", err)
 		}
 	default:
-		why := fmt.Sprintf("GitHub gave no registration after %d tries: %v", tries, err)
+		why := fmt.Sprintf("no registration was had in %d tries: %v", tries, err)
 		if err := c.failRunner(ctx, r.ID, why); err != nil && !errors.Is(err, store.ErrTransition) {
 			c.log.Error("cannot fail a runner", "runner", r.ID, "err", err)
 		}

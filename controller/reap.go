@@ -25,7 +25,7 @@ func (c *Controller) reapLoop(ctx context.Context) {
 		return
 	}
 	c.reap(ctx)
-	c.every(ctx, ReapInterval, nil, c.reap)
+	every(ctx, ReapInterval, nil, c.reap)
 }
 
 // reap compares every installation on its own: one that GitHub answers slowly delays no other.

@@ -25,7 +25,13 @@ func (c *Controller) recover(ctx context.Context) error {
 				continue
 			}
 			c.log.Info("finishing a create that an earlier controller left", "runner", r.ID, "task", t.ID, "state", t.State)
-			if err := c.created(ctx, t, t.State == store.TaskDone, t.Result, store.Change{}); err != nil && !errors.Is(err, store.ErrTransition) {
+			if t.State == store.TaskDone {
+				err = c.created(ctx, t, true, "", store.Change{})
+			} else {
+				// Answered, or given up by everybody: that no workload is left is not certain, so it is cleaned up after.
+				err = c.failRunner(ctx, r.ID, t.Result)
+			}
+			if err != nil && !errors.Is(err, store.ErrTransition) {
 				return fmt.Errorf("cannot finish the create of runner %s: %w", r.ID, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
+	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
 // sayer remembers what was last said of each pool and job, so that a pass says only what is new. Only the reconcile loop
@@ -41,8 +42,38 @@ func (c *Controller) say(snap scheduler.Snapshot, plan scheduler.Plan) {
 			Fix:   b.Fix,
 		})
 	}
+	for id := range c.said.pools {
+		if pools[id] == "" { // also when the pool is gone
+			c.problems.clear(ProblemPoolBlocked, id)
+		}
+	}
 	c.said.pools = pools
 	c.sayUnmatched(plan.Unmatched)
+	c.sayStuck(snap, names)
+}
+
+// sayStuck names pools whose runners take long to come online, before the provision timeout gives them up.
+func (c *Controller) sayStuck(snap scheduler.Snapshot, names map[string]string) {
+	stuck := map[string]int{}
+	after := snap.Tunables.ProvisionTimeout / 2
+	for _, r := range snap.Runners {
+		starting := r.State == string(store.RunnerProvisioning) || r.State == string(store.RunnerRegistering)
+		if starting && snap.Now.Sub(r.CreatedAt) >= after {
+			stuck[r.PoolID]++
+		}
+	}
+	for id, name := range names {
+		if stuck[id] == 0 {
+			c.problems.clear(ProblemNotProgressing, id)
+			continue
+		}
+		c.problems.raise(id, Problem{
+			Code:  ProblemNotProgressing,
+			Title: fmt.Sprintf("%d runners of pool %s have not come online for %s", stuck[id], name, after),
+			Why:   fmt.Sprintf("A runner that is not online after %s is failed and replaced.", snap.Tunables.ProvisionTimeout),
+			Fix:   "Look at the runners' messages and at their host: is the image large and not there yet, does its daemon start, can containers reach GitHub?",
+		})
+	}
 }
 
 func blockedSentence(b scheduler.Blocked) string {

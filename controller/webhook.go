@@ -29,6 +29,10 @@ func (c *Controller) webhook(w http.ResponseWriter, r *http.Request) {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(webhookRead)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		c.log.Debug("cannot bound the reading of a webhook", "err", err)
 	}
+	if c.stoodDown.Load() {
+		http.Error(w, errStoodDown.Error(), http.StatusServiceUnavailable)
+		return
+	}
 	status, outcome, detail := c.takeDelivery(r)
 	c.metrics.Inc(metrics.Deliveries, outcome)
 	if status >= http.StatusBadRequest {

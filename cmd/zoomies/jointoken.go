@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,8 +67,8 @@ func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (
 	}
 	resp, err := client.Do(req)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return "", fmt.Errorf("cannot make a join token: no controller has run here, there is no %s; start it, or set data_dir", socket)
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return "", fmt.Errorf("cannot make a join token: no controller runs here: none answers on %s; start it, or set data_dir", socket)
 	case err != nil:
 		return "", fmt.Errorf("cannot make a join token: the controller does not answer on %s; is it running, and are you its user?: %w", socket, err)
 	}
@@ -82,8 +83,8 @@ func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (
 	return answer.Token, nil
 }
 
-// serveLocal answers on the local socket until ctx ends. A socket that a killed controller left is replaced: the database's lock says
-// that no other one runs here.
+// serveLocal answers on the local socket until ctx ends. One that an earlier controller left is replaced: that has ended, or this one
+// takes over from it.
 func serveLocal(ctx context.Context, socket string, h http.Handler) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cannot replace the local socket: %w", err)
@@ -91,6 +92,9 @@ func serveLocal(ctx context.Context, socket string, h http.Handler) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
 	if err != nil {
 		return fmt.Errorf("cannot listen on the local socket: %w", err)
+	}
+	if u, ok := ln.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // the path may be a successor's by then (--takeover)
 	}
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return errors.Join(fmt.Errorf("cannot close the local socket to others: %w", err), ln.Close())

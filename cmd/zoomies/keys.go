@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ func keysRotateCommand() *cobra.Command {
 			cfg, err := loadConfig(configFile, nil)
 			if err != nil {
 				return err
+			}
+			if _, err := os.Stat(cfg.DatabaseFile()); err != nil {
+				return fmt.Errorf("cannot rotate the keys: there is no database to seal anew; is data_dir right?: %w", err)
 			}
 			release, err := store.LockFile(cfg.DatabaseFile())
 			if err != nil {

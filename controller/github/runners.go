@@ -73,22 +73,24 @@ func (c *Client) RegistrationToken(ctx context.Context, s Scope) (secrets.Value,
 	var token secrets.Value
 	var expires time.Time
 	op := operation{what: "get a registration token for " + at.String(), quota: quotaRegistration}
-	err = c.call(ctx, op, func(ctx context.Context) error {
-		var got *gh.RegistrationToken
-		var err error
-		if at.org != "" {
-			got, _, err = c.gh.Actions.CreateOrganizationRegistrationToken(ctx, at.org)
-		} else {
-			got, _, err = c.gh.Actions.CreateRegistrationToken(ctx, at.owner, at.repo)
-		}
-		if err != nil {
-			return err
-		}
-		if got.GetToken() == "" {
-			return errors.New("the answer has no token")
-		}
-		token, expires = secrets.Of(got.GetToken()), got.GetExpiresAt().Time
-		return nil
+	err = c.mint.Do(ctx, func(ctx context.Context) error {
+		return c.call(ctx, op, func(ctx context.Context) error {
+			var got *gh.RegistrationToken
+			var err error
+			if at.org != "" {
+				got, _, err = c.gh.Actions.CreateOrganizationRegistrationToken(ctx, at.org)
+			} else {
+				got, _, err = c.gh.Actions.CreateRegistrationToken(ctx, at.owner, at.repo)
+			}
+			if err != nil {
+				return err
+			}
+			if got.GetToken() == "" {
+				return errors.New("the answer has no token")
+			}
+			token, expires = secrets.Of(got.GetToken()), got.GetExpiresAt().Time
+			return nil
+		})
 	})
 	return token, expires, err
 }

@@ -58,7 +58,7 @@ const (
 
 // Table is every metric of the controller.
 var Table = []Def{
-	{Jobs, Gauge, "Jobs that are not completed, by state.", []string{"state"}},
+	{Jobs, Gauge, "Jobs that are queued or in progress, by state.", []string{"state"}},
 	{Runners, Gauge, "Runners that are not removed, by pool and state.", []string{"pool", "state"}},
 	{Hosts, Gauge, "Hosts, by condition (healthy, unhealthy, lost, cordoned).", []string{"condition"}},
 	{HostSlots, Gauge, "Runner slots of healthy hosts, by use (used, free).", []string{"use"}},

@@ -83,6 +83,15 @@ func (q *Queue) Begin(ctx context.Context, hostID, instance string) error {
 	return nil
 }
 
+// Speaks says whether a run of a host's agent may say what the host holds and what became of it: the one whose polls are answered
+// does. Before any has polled, as after a restart of the controller, nobody is known to be an impostor.
+func (q *Queue) Speaks(hostID, instance string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	current := q.line(hostID).runs.current
+	return instance == "" || current == "" || current == instance
+}
+
 // change makes instance the run of the host's agent.
 func (q *Queue) change(ctx context.Context, hostID, instance string) error {
 	b, err := q.store.BeginInstance(ctx, hostID, instance, Offers)

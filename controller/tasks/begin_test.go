@@ -196,3 +196,18 @@ func TestRestartsAreNoClones(t *testing.T) {
 		r.gets(fmt.Sprint("run-", run), []string{}, "", 0)
 	}
 }
+
+// A27: what a cloned machine holds, or says has ended, is not the host's. Only the run whose polls are answered speaks.
+func TestOnlyTheRunThatPollsSpeaksForItsHost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if !b.q.Speaks(b.host.ID, "first") {
+		t.Error("before anybody has polled, nobody is an impostor")
+	}
+	if err := b.q.Begin(t.Context(), b.host.ID, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if !b.q.Speaks(b.host.ID, "first") || b.q.Speaks(b.host.ID, "clone") {
+		t.Error("a run that does not poll speaks for the host")
+	}
+}

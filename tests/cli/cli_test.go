@@ -278,7 +278,7 @@ func TestControllerRunsAnAgentOfItsOwn(t *testing.T) {
 func TestJoinToken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, errs, code := run(t, settings(dir), "join-token", "--host", "builder"); code == 0 || !strings.Contains(errs, "no controller") {
+	if _, errs, code := run(t, settings(dir), "join-token", "--host", "builder"); code == 0 || !strings.Contains(errs, "no controller runs here") {
 		t.Errorf("without a controller: exit %d: %s", code, errs)
 	}
 	s := startController(t, settings(dir))
