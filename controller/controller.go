@@ -176,7 +176,7 @@ func (c *Controller) Events() *events.Bus { return c.bus }
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.recover(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was asked to end
+			return nil
 		}
 		return err
 	}

@@ -15,11 +15,12 @@ type links struct {
 	listeners map[*linking]struct{}
 }
 
-// link is a job, by installation and GitHub's number, and the name of the runner that has it.
+// link is a job, by repository and GitHub's number, and the name of the runner that has it. Not by installation: an organisation that
+// is served through two Apps has each job told of twice, and it is one job.
 type link struct {
-	installation string
-	job          int64
-	runner       string
+	repository string
+	job        int64
+	runner     string
 }
 
 // linking collects what was being written at any moment since listen.
@@ -35,8 +36,8 @@ type linked struct {
 }
 
 type linkedJob struct {
-	installation string
-	job          int64
+	repository string
+	job        int64
 }
 
 func newLinks() *links { return &links{active: map[link]int{}, listeners: map[*linking]struct{}{}} }
@@ -46,7 +47,7 @@ func (l *links) begin(u store.JobUpdate) (end func()) {
 	if u.RunnerName == "" || u.State != store.JobInProgress && u.State != store.JobCompleted {
 		return func() {}
 	}
-	k := link{u.InstallationID, u.GitHubID, u.RunnerName}
+	k := link{u.Repository, u.GitHubID, u.RunnerName}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.active[k]++
@@ -81,7 +82,7 @@ func (x *linking) stop() linked {
 	out := linked{map[string]bool{}, map[linkedJob]bool{}}
 	for k := range x.seen {
 		out.runners[k.runner] = true
-		out.jobs[linkedJob{k.installation, k.job}] = true
+		out.jobs[linkedJob{k.repository, k.job}] = true
 	}
 	return out
 }

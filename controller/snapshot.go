@@ -68,7 +68,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		if j.State == store.JobInProgress {
 			executing[j.RunnerName] = true
 		}
-		if j.State == store.JobQueued && (aside[j.ID] || linked.jobs[linkedJob{j.InstallationID, j.GitHubID}]) {
+		if j.State == store.JobQueued && (aside[j.ID] || linked.jobs[linkedJob{j.Repository, j.GitHubID}]) {
 			continue // GitHub is being asked whether it still waits, or has just said that it does not
 		}
 		s.Jobs = append(s.Jobs, scheduler.Job{

@@ -38,7 +38,7 @@ func TestJobsTakenInDuringASnapshotCount(t *testing.T) {
 	t.Parallel()
 	l := newLinks()
 	says := func(state store.JobState, runner string) store.JobUpdate {
-		return store.JobUpdate{InstallationID: "ins_1", GitHubID: int64(len(runner)), State: state, RunnerName: runner}
+		return store.JobUpdate{Repository: "acme/widgets", GitHubID: int64(len(runner)), State: state, RunnerName: runner}
 	}
 	l.begin(says(store.JobInProgress, "over"))()
 	before := l.begin(says(store.JobCompleted, "before"))
@@ -49,7 +49,7 @@ func TestJobsTakenInDuringASnapshotCount(t *testing.T) {
 	l.begin(says(store.JobCompleted, ""))()
 	got := x.stop()
 	after := l.begin(says(store.JobInProgress, "after"))
-	if len(got.runners) != 2 || !got.runners["before"] || !got.runners["within it"] || !got.jobs[linkedJob{"ins_1", 6}] || !got.jobs[linkedJob{"ins_1", 9}] {
+	if len(got.runners) != 2 || !got.runners["before"] || !got.runners["within it"] || !got.jobs[linkedJob{"acme/widgets", 6}] || !got.jobs[linkedJob{"acme/widgets", 9}] {
 		t.Errorf("the snapshot heard of %v", got)
 	}
 	after()
