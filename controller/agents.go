@@ -43,7 +43,7 @@ func (a agents) host(ctx context.Context, cred protocol.Credential) (store.Host,
 // of that name, which takes the name over from the host that has it, whose runners then count as lost. With no name it admits
 // one host under any name that is free.
 func (c *Controller) NewJoinToken(ctx context.Context, hostName string, embedded bool, ttl time.Duration) (string, error) {
-	token := auth.NewToken("zoojoin_")
+	token := auth.NewToken(auth.PrefixJoin)
 	_, err := c.store.CreateJoinToken(ctx, store.JoinToken{Hash: auth.HashToken(token), HostName: hostName, Embedded: embedded, ExpiresAt: c.now().Add(ttl)})
 	if err != nil {
 		return "", fmt.Errorf("cannot write a join token: %w", err)
@@ -65,7 +65,7 @@ func (a agents) Join(ctx context.Context, req protocol.JoinRequest) (protocol.Jo
 	hash := req.AgentTokenHash
 	switch {
 	case hash == "":
-		token = auth.NewToken("zooagent_")
+		token = auth.NewToken(auth.PrefixAgent)
 		hash = auth.HashToken(token)
 	case !protocol.ValidHash(hash):
 		return protocol.JoinResponse{}, fmt.Errorf("%w: agent_token_hash is not a SHA-256 in hex", protocol.ErrInvalid)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/events"
-	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -102,7 +101,10 @@ func (c *Controller) endDrains(ctx context.Context) error {
 			errs = append(errs, c.removeWorkload(ctx, r))
 		case r.BusyAt.IsZero() && !late:
 			// It never had a job, and a crash came between its draining and the end of its registration.
-			c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error { return c.finishRetiring(ctx, r) })
+			c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error {
+				_, err := c.leave(ctx, r, r.Message)
+				return err
+			})
 		case late:
 			errs = append(errs, c.stopWorkload(ctx, r))
 		}
@@ -144,7 +146,10 @@ func (c *Controller) removeOutlived(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error { return c.removeIdler(ctx, r) })
+		c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error {
+			_, err := c.leave(ctx, r, "its job has completed and it did not exit")
+			return err
+		})
 	}
 	return errors.Join(errs...)
 }
@@ -156,44 +161,6 @@ func (c *Controller) freeIfDone(ctx context.Context, r store.Runner) error {
 		return err
 	}
 	return c.freeRunner(ctx, j)
-}
-
-// removeIdler removes a runner whose job is over as far as we know. Its registration goes first, as in a retirement: GitHub
-// refuses that for one that is executing after all.
-func (c *Controller) removeIdler(ctx context.Context, r store.Runner) error {
-	free, err := c.letGo(ctx, r)
-	if err != nil || !free {
-		return err
-	}
-	if r, _, err = c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: "its job has completed and it did not exit"}); err != nil {
-		return ignoreTransition(err)
-	}
-	return c.removeWorkload(ctx, r)
-}
-
-// finishRetiring does what is left of a retirement.
-func (c *Controller) finishRetiring(ctx context.Context, r store.Runner) error {
-	free, err := c.letGo(ctx, r)
-	if err != nil || !free {
-		return err
-	}
-	return c.removeWorkload(ctx, r)
-}
-
-// letGo ends a runner's registration. It says whether the runner can get no job any more and has none.
-func (c *Controller) letGo(ctx context.Context, r store.Runner) (free bool, err error) {
-	gone, err := c.deregister(ctx, r)
-	if errors.Is(err, github.ErrRunnerBusy) {
-		c.log.Info("keeping a runner: GitHub says that it is busy", "runner", r.ID)
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if gone {
-		err = c.store.SetRunnerDeregistered(ctx, r.ID)
-	}
-	return true, err
 }
 
 // idleSuspect is how long a runner may be idle, as far as we know, while a job waits for its pool.

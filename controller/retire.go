@@ -39,28 +39,41 @@ func (c *Controller) tryRetire(ctx context.Context, id, reason string) error {
 			return c.removeWorkload(ctx, r)
 		}
 	}
+	free, err := c.leave(ctx, r, reason)
+	if err != nil || free {
+		return err
+	}
+	return c.keepBusy(ctx, r)
+}
+
+// leave takes a runner away whose job, if it had one, is over as far as we know. Its registration goes first: GitHub refuses that for
+// one that is executing after all, which is then not free and stays.
+func (c *Controller) leave(ctx context.Context, r store.Runner, why string) (free bool, err error) {
 	gone, err := c.deregister(ctx, r)
 	if errors.Is(err, github.ErrRunnerBusy) {
-		return c.keepBusy(ctx, r)
+		c.log.Info("keeping a runner: GitHub says that it is busy", "runner", r.ID)
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if gone {
 		if err := c.store.SetRunnerDeregistered(ctx, r.ID); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if r, _, err = c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: reason}); err != nil {
-		return ignoreTransition(err)
+	if r, _, err = c.transition(ctx, r.ID, store.RunnerDraining, store.Change{Message: why}); err != nil {
+		return true, ignoreTransition(err)
 	}
-	return c.removeWorkload(ctx, r)
+	return true, c.removeWorkload(ctx, r)
 }
 
 // keepBusy records that GitHub gave a runner a job in the moment of its retirement. The row may still say that it is starting.
 func (c *Controller) keepBusy(ctx context.Context, r store.Runner) error {
-	c.log.Info("keeping a runner that was given a job in the moment of its retirement", "runner", r.ID)
-	if r.State == store.RunnerProvisioning {
+	switch r.State {
+	case store.RunnerDraining:
+		return nil // it is told to go, and may finish its job first
+	case store.RunnerProvisioning:
 		if _, _, err := c.transition(ctx, r.ID, store.RunnerRegistering, store.Change{}); err != nil {
 			return ignoreTransition(err)
 		}

@@ -9,8 +9,9 @@ import (
 
 // The prefixes that say what a token is, so that a leaked one is recognised.
 const (
-	PrefixJoin = "zoojoin_" // admits one host once
-	PrefixAPI  = "zoo_"     // a user's or a host's bearer token
+	PrefixJoin  = "zoojoin_"  // admits one host once
+	PrefixAPI   = "zoo_"      // a user's bearer token
+	PrefixAgent = "zooagent_" // a host's bearer token, where the controller chooses it
 )
 
 const (

@@ -177,10 +177,6 @@ const HostName = "demo-host"
 
 // StartAgent starts the embedded agent, for the first time or again.
 func (n *Node) StartAgent(ctx context.Context) error {
-	token, err := n.Controller().NewJoinToken(ctx, HostName, true, time.Minute)
-	if err != nil {
-		return err
-	}
 	var to protocol.Controller = live{n}
 	if n.o.WrapAgents != nil {
 		to = n.o.WrapAgents(to)
@@ -188,7 +184,7 @@ func (n *Node) StartAgent(ctx context.Context) error {
 	a, err := agent.New(agent.Config{
 		Controller: to, Address: "in-process", Backends: []backend.Backend{n.podman("")},
 		Bind:      func(hostID string) ([]backend.Backend, error) { return []backend.Backend{n.bound(hostID)}, nil },
-		StatePath: filepath.Join(n.o.Dir, "agent.json"), JoinToken: token,
+		StatePath: filepath.Join(n.o.Dir, "agent.json"), NewJoinToken: n.joinToken,
 		Name: HostName, Version: "demo", Capacity: n.o.Capacity, WorkDir: n.o.Dir, Logger: n.o.Logger.With("room", "agent"),
 	})
 	if err != nil {
@@ -201,6 +197,15 @@ func (n *Node) StartAgent(ctx context.Context) error {
 	defer n.mu.Unlock()
 	n.agent = r
 	return nil
+}
+
+// joinToken is asked for when the agent's host is not known yet.
+func (n *Node) joinToken(ctx context.Context) (string, error) {
+	k := n.Controller()
+	if k == nil {
+		return "", errDown
+	}
+	return k.NewJoinToken(ctx, HostName, true, time.Minute)
 }
 
 // Agent is the agent that runs now, or nil.
