@@ -70,10 +70,10 @@ func (c *Controller) leave(ctx context.Context, r store.Runner, why string) (fre
 
 // keepBusy records that GitHub gave a runner a job in the moment of its retirement. The row may still say that it is starting.
 func (c *Controller) keepBusy(ctx context.Context, r store.Runner) error {
-	switch r.State {
-	case store.RunnerDraining:
+	if r.State == store.RunnerDraining {
 		return nil // it is told to go, and may finish its job first
-	case store.RunnerProvisioning:
+	}
+	if r.State == store.RunnerProvisioning {
 		if _, _, err := c.transition(ctx, r.ID, store.RunnerRegistering, store.Change{}); err != nil {
 			return ignoreTransition(err)
 		}
