@@ -102,12 +102,18 @@ func New() *Set {
 		switch d.Type {
 		case Counter:
 			v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
+			if len(d.Labels) == 0 {
+				v.WithLabelValues()
+			}
 			s.counters[d.Name], c = v, v
 		case Gauge:
 			v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.Name, Help: d.Help}, d.Labels)
 			s.gauges[d.Name], c = v, v
 		case Histogram:
 			v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: buckets}, d.Labels)
+			if len(d.Labels) == 0 {
+				v.WithLabelValues() // shown from the start, as zero
+			}
 			s.histos[d.Name], c = v, v
 		}
 		s.Registry.MustRegister(c)
