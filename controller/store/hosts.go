@@ -8,18 +8,18 @@ import (
 )
 
 const hostColumns columns = `id, name, embedded, os, arch, distro, agent_version, cpus, memory_mb, disk_total_mb, disk_free_mb,
-	capacity, labels, backends, cordoned, last_heartbeat_at, lost_at, joined_at`
+	capacity, labels, backends, cordoned, draining, last_heartbeat_at, lost_at, joined_at`
 
 const selectHost = "SELECT " + string(hostColumns) + " FROM hosts"
 
 func (h *Host) values() []any {
 	return []any{h.ID, h.Name, h.Embedded, h.OS, h.Arch, h.Distro, h.AgentVersion, h.CPUs, h.MemoryMB, h.DiskTotalMB, h.DiskFreeMB,
-		h.Capacity, jsonMap(h.Labels), jsonList(h.Backends), h.Cordoned, micros(h.LastHeartbeatAt), micros(h.LostAt), micros(h.JoinedAt)}
+		h.Capacity, jsonMap(h.Labels), jsonList(h.Backends), h.Cordoned, h.Draining, micros(h.LastHeartbeatAt), micros(h.LostAt), micros(h.JoinedAt)}
 }
 
 func scanHost(row scanner) (h Host, err error) {
 	err = row.Scan(&h.ID, &h.Name, &h.Embedded, &h.OS, &h.Arch, &h.Distro, &h.AgentVersion, &h.CPUs, &h.MemoryMB, &h.DiskTotalMB, &h.DiskFreeMB,
-		&h.Capacity, intoJSON(&h.Labels), intoJSON(&h.Backends), &h.Cordoned, intoTime(&h.LastHeartbeatAt), intoTime(&h.LostAt), intoTime(&h.JoinedAt))
+		&h.Capacity, intoJSON(&h.Labels), intoJSON(&h.Backends), &h.Cordoned, &h.Draining, intoTime(&h.LastHeartbeatAt), intoTime(&h.LostAt), intoTime(&h.JoinedAt))
 	return h, err
 }
 
@@ -137,10 +137,18 @@ func (s *Store) Hosts(ctx context.Context) ([]Host, error) {
 	return list, errorf(err, "list hosts")
 }
 
-// SetHostCordoned keeps new runners from a host, or lets them in again.
+// SetHostDraining tells a host to empty, or no longer to. A draining host is cordoned, too.
+func (s *Store) SetHostDraining(ctx context.Context, id string, draining bool) error {
+	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
+		return execOne(ctx, t, "UPDATE hosts SET draining = ?, cordoned = cordoned OR ? WHERE id = ?", draining, draining, id)
+	})
+	return errorf(err, "drain host %s", id)
+}
+
+// SetHostCordoned keeps new runners from a host, or lets them in again, which also ends a drain.
 func (s *Store) SetHostCordoned(ctx context.Context, id string, cordoned bool) error {
 	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
-		return execOne(ctx, t, "UPDATE hosts SET cordoned = ? WHERE id = ?", cordoned, id)
+		return execOne(ctx, t, "UPDATE hosts SET cordoned = ?, draining = draining AND ? WHERE id = ?", cordoned, cordoned, id)
 	})
 	return errorf(err, "cordon host %s", id)
 }

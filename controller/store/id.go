@@ -17,6 +17,16 @@ const (
 	idController   = "ctl_"
 )
 
+// Prefixes of what the API makes: its callers choose the ID before the row, so that the audit row can name it.
+const (
+	IDUser         = "usr_"
+	IDSession      = "ses_"
+	IDToken        = "tok_"
+	IDApp          = "app_"
+	IDPool         = idPool
+	IDInstallation = idInstallation
+)
+
 const idBytes = 10 // 80 bits, 16 characters of base32
 
 var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)

@@ -87,6 +87,9 @@ func (s *Store) DeleteInstallation(ctx context.Context, id string) error {
 		if _, err := exec(ctx, t, "UPDATE runners SET deregistered = TRUE WHERE installation_id = ?", id); err != nil {
 			return err
 		}
+		if _, err := exec(ctx, t, "DELETE FROM grants WHERE scope_id = ?", id); err != nil {
+			return err
+		}
 		return execOne(ctx, t, "DELETE FROM installations WHERE id = ?", id)
 	})
 	return errorf(err, "delete installation %s", id)

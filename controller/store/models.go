@@ -91,6 +91,8 @@ type Pool struct {
 	Daemon         string // sidecar: "", docker, podman
 	DaemonImage    string
 	Env            map[string]string
+	PausedAt       time.Time // zero while it is not: a paused pool starts no runner
+	PauseReason    string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -111,6 +113,7 @@ type Host struct {
 	Labels          map[string]string
 	Backends        []HostBackend
 	Cordoned        bool
+	Draining        bool // told to empty; also cordoned
 	LastHeartbeatAt time.Time
 	LostAt          time.Time // zero while it is not lost
 	JoinedAt        time.Time

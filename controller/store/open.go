@@ -101,7 +101,7 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.writer = &writer{conn: conn, stmts: make(map[string]*sql.Stmt)}
+	s.writer = &writer{conn: conn, stmts: make(map[string]*sql.Stmt), now: s.now}
 	db, err := sql.Open("sqlite", dsn(abs, "query_only(1)")+"&mode=ro")
 	if err != nil {
 		return err

@@ -8,20 +8,20 @@ import (
 const poolColumns columns = `id, name, installation_id, repository, runner_group_id, labels, backend, image, pull_policy,
 	os, arch, host_selector, min_runners, max_runners, priority, enabled, ephemeral,
 	idle_timeout, scale_up_delay, max_lifetime, repo_limit, cpus, memory_mb, pids_limit,
-	network, read_only, daemon, daemon_image, env, created_at, updated_at`
+	network, read_only, daemon, daemon_image, env, paused_at, pause_reason, created_at, updated_at`
 
 func (p *Pool) values() []any {
 	return []any{p.ID, p.Name, p.InstallationID, p.Repository, p.RunnerGroupID, jsonList(p.Labels), p.Backend, p.Image, p.PullPolicy,
 		p.OS, p.Arch, jsonMap(p.HostSelector), p.Min, p.Max, p.Priority, p.Enabled, p.Ephemeral,
 		p.IdleTimeout.Microseconds(), p.ScaleUpDelay.Microseconds(), p.MaxLifetime.Microseconds(), p.RepoLimit, p.CPUs, p.MemoryMB, p.PidsLimit,
-		p.Network, p.ReadOnly, p.Daemon, p.DaemonImage, jsonMap(p.Env), micros(p.CreatedAt), micros(p.UpdatedAt)}
+		p.Network, p.ReadOnly, p.Daemon, p.DaemonImage, jsonMap(p.Env), micros(p.PausedAt), p.PauseReason, micros(p.CreatedAt), micros(p.UpdatedAt)}
 }
 
 func scanPool(row scanner) (p Pool, err error) {
 	err = row.Scan(&p.ID, &p.Name, &p.InstallationID, &p.Repository, &p.RunnerGroupID, intoJSON(&p.Labels), &p.Backend, &p.Image, &p.PullPolicy,
 		&p.OS, &p.Arch, intoJSON(&p.HostSelector), &p.Min, &p.Max, &p.Priority, &p.Enabled, &p.Ephemeral,
 		intoDuration(&p.IdleTimeout), intoDuration(&p.ScaleUpDelay), intoDuration(&p.MaxLifetime), &p.RepoLimit, &p.CPUs, &p.MemoryMB, &p.PidsLimit,
-		&p.Network, &p.ReadOnly, &p.Daemon, &p.DaemonImage, intoJSON(&p.Env), intoTime(&p.CreatedAt), intoTime(&p.UpdatedAt))
+		&p.Network, &p.ReadOnly, &p.Daemon, &p.DaemonImage, intoJSON(&p.Env), intoTime(&p.PausedAt), &p.PauseReason, intoTime(&p.CreatedAt), intoTime(&p.UpdatedAt))
 	return p, err
 }
 
@@ -78,6 +78,9 @@ func (s *Store) DeletePool(ctx context.Context, id string) error {
 			return err
 		} else if used {
 			return fmt.Errorf("%w: it has live runners; disable it and wait until they are gone", ErrConflict)
+		}
+		if _, err := exec(ctx, t, "DELETE FROM grants WHERE scope_id = ?", id); err != nil {
+			return err
 		}
 		return execOne(ctx, t, "DELETE FROM pools WHERE id = ?", id)
 	})

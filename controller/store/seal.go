@@ -15,8 +15,11 @@ var (
 	sealedPrivateKey    = sealedColumn{"installations", "private_key"}
 	sealedWebhookSecret = sealedColumn{"installations", "webhook_secret"}
 	sealedPayload       = sealedColumn{"tasks", "payload"}
+	sealedAnswer        = sealedColumn{"idempotency", "answer"}
+	sealedAppKey        = sealedColumn{"github_apps", "private_key"}
+	sealedAppHook       = sealedColumn{"github_apps", "webhook_secret"}
 
-	sealedColumns = []sealedColumn{sealedPrivateKey, sealedWebhookSecret, sealedPayload}
+	sealedColumns = []sealedColumn{sealedPrivateKey, sealedWebhookSecret, sealedPayload, sealedAnswer, sealedAppKey, sealedAppHook}
 )
 
 // of binds a value of the column to its row.

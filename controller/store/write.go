@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxBatch bounds how many writes share a transaction, so that the first of them does not wait
@@ -28,6 +29,8 @@ type writer struct {
 	closed  bool
 
 	commits atomic.Int64 // transactions committed
+
+	now func() time.Time
 }
 
 // write is one caller's part of a group.
@@ -38,6 +41,7 @@ type write struct {
 	panicked any
 	promoted bool      // told to lead, under the writer's mu
 	wake     chan bool // true: lead; false: done
+	records  *Audited  // what this write took along
 }
 
 // do runs fn in a write transaction and returns once it is durable, or with fn's error, having
@@ -158,6 +162,11 @@ func (w *writer) transact(group []*write) int {
 		return len(group)
 	}
 	w.commits.Add(1)
+	for _, p := range good {
+		if p.records != nil {
+			p.records.done = true
+		}
+	}
 	return len(group)
 }
 
@@ -214,7 +223,14 @@ func (w *writer) call(p *write) {
 			p.panicked = fmt.Sprintf("write panicked: %v\n\n%s", v, debug.Stack())
 		}
 	}()
-	p.err = p.fn(context.WithoutCancel(p.ctx), &tx{w: w})
+	ctx, t := context.WithoutCancel(p.ctx), &tx{w: w}
+	if p.err = p.fn(ctx, t); p.err != nil {
+		return
+	}
+	if a, ok := ctx.Value(auditedKey{}).(*Audited); ok && !a.done {
+		p.err = a.record(ctx, t, w.now())
+		p.records = a
+	}
 }
 
 // close waits for the writes under way, refuses further ones, and closes the connection.
