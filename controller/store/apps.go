@@ -70,6 +70,8 @@ func (s *Store) GitHubApp(ctx context.Context, id string) (GitHubApp, error) {
 
 // DeleteGitHubApp forgets an App. Its installations keep their keys.
 func (s *Store) DeleteGitHubApp(ctx context.Context, id string) error {
-	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error { return execOne(ctx, t, "DELETE FROM github_apps WHERE id = ?", id) })
+	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
+		return execOne(ctx, t, "DELETE FROM github_apps WHERE id = ?", id)
+	})
 	return errorf(err, "forget App %s", id)
 }

@@ -67,7 +67,9 @@ func (s *Store) TouchSession(ctx context.Context, id string, expires time.Time) 
 
 // DeleteSession ends a session. ErrNotFound when it is over already.
 func (s *Store) DeleteSession(ctx context.Context, id string) error {
-	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error { return execOne(ctx, t, "DELETE FROM sessions WHERE id = ?", id) })
+	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
+		return execOne(ctx, t, "DELETE FROM sessions WHERE id = ?", id)
+	})
 	return errorf(err, "end session %s", id)
 }
 

@@ -73,7 +73,7 @@ func (s *Store) ClaimFleet(ctx context.Context, u User, spent ...string) (User, 
 			return ErrClaimed
 		}
 		for _, key := range spent {
-			if err := execOne(ctx, t, "DELETE FROM settings WHERE key = ?", key); err != nil {
+			if _, err := exec(ctx, t, "DELETE FROM settings WHERE key = ?", key); err != nil {
 				return err
 			}
 		}
