@@ -127,8 +127,9 @@ func (c *Controller) learnJobs(ctx context.Context, in store.Installation, jobs 
 	if len(jobs) == 0 {
 		return 0
 	}
+	// Of every installation at this GitHub: another App of the same account may have told of them first.
 	rows, err := c.store.Jobs(ctx, store.JobFilter{
-		States: []store.JobState{store.JobWaiting, store.JobQueued, store.JobInProgress}, Installation: in.ID,
+		States: []store.JobState{store.JobWaiting, store.JobQueued, store.JobInProgress}, GitHubOf: in.ID,
 	})
 	if err != nil && ctx.Err() == nil {
 		c.log.Error("cannot read the known jobs of an installation", "installation", in.Name, "err", err)

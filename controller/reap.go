@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,13 +74,15 @@ func (c *Controller) reapInstallation(ctx context.Context, in store.Installation
 		if err != nil {
 			return c.githubErr(ctx, in, err)
 		}
-		rows, err := c.store.Runners(ctx, store.RunnerFilter{InstallationID: in.ID, Live: true})
+		// Every live runner explains its registration: another App of the same account sees the registrations of this one's pools.
+		rows, err := c.store.Runners(ctx, store.RunnerFilter{Live: true})
 		if err != nil {
 			return err
 		}
 		if err := c.reapOrphans(ctx, api, in, sc, regs, rows); err != nil {
 			return err
 		}
+		rows = slices.DeleteFunc(rows, func(r store.Runner) bool { return r.InstallationID != in.ID })
 		if err := c.noteRegistrations(ctx, in, sc, regs, rows, asked); err != nil {
 			return err
 		}

@@ -162,7 +162,7 @@ type age struct {
 
 // compareCopies orders jobs of one age by ID. The rest matters only between two copies of one job.
 func compareCopies(a, b *Job) int {
-	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Installation, b.Installation),
+	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Account, b.Account),
 		strings.Compare(a.Repository, b.Repository), slices.Compare(a.Labels, b.Labels))
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// scope is whom a pool serves: an installation, or one repository of it.
-type scope struct{ installation, repository string }
+// scope is whom a pool serves: an account, or one repository of it.
+type scope struct{ account, repository string }
 
 // matcher gives each job its pool. Jobs that ask for the same thing share one answer.
 type matcher struct {
@@ -32,7 +32,7 @@ func newMatcher(pools []*poolWork) *matcher {
 	m := &matcher{index: labelIndex{}, scopes: map[scope][]*poolWork{}, groups: map[string]*group{}}
 	for _, p := range pools {
 		m.index.add(p.offer.own)
-		s := scope{p.Installation, normalise(p.Repository)}
+		s := scope{p.Account, normalise(p.Repository)}
 		m.scopes[s] = append(m.scopes[s], p)
 	}
 	for _, p := range pools {
@@ -45,12 +45,12 @@ func newMatcher(pools []*poolWork) *matcher {
 
 // group finds the group of a job, and answers it when it is the first of its kind.
 func (m *matcher) group(j *Job) *group {
-	own := scope{j.Installation, normalise(j.Repository)}
+	own := scope{j.Account, normalise(j.Repository)}
 	if own.repository == "" || len(m.scopes[own]) == 0 {
 		own.repository = "" // no pool cares which repository it is
 	}
 	m.key = m.key[:0]
-	m.put(own.installation)
+	m.put(own.account)
 	m.put(own.repository)
 	for _, l := range j.Labels {
 		m.put(l)
@@ -60,7 +60,7 @@ func (m *matcher) group(j *Job) *group {
 	}
 	g := &group{ask: parseLabels(j.Labels)}
 	g.need, g.alien = m.index.set(g.ask.own)
-	g.pools[0] = m.scopes[scope{j.Installation, ""}]
+	g.pools[0] = m.scopes[scope{j.Account, ""}]
 	if own.repository != "" {
 		g.pools[1] = m.scopes[own]
 	}
@@ -94,7 +94,7 @@ func (g *group) answer(m *matcher) {
 	}
 }
 
-// each visits the pools that serve the job's installation and repository.
+// each visits the pools that serve the job's account and repository.
 func (g *group) each(visit func(*poolWork) bool) {
 	for _, pools := range g.pools {
 		for _, p := range pools {
@@ -141,7 +141,7 @@ func (g *group) refusal(m *matcher) string {
 	case near != nil:
 		return fmt.Sprintf("no pool has all of its labels: pool %s comes nearest, but %s", near.Name, g.misses(near, m))
 	default:
-		return "no pool serves its installation and repository"
+		return "no pool serves its account and repository"
 	}
 }
 
