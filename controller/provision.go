@@ -92,7 +92,7 @@ func (c *Controller) mintOnce(ctx context.Context, r store.Runner) error {
 	if err != nil {
 		return fmt.Errorf("cannot read pool %s: %w", r.PoolID, err)
 	}
-	sc := scope(in, p.Repository)
+	sc := scope(in, r.Repository)
 	task := c.createTask(r, p)
 	var id int64
 	if p.Ephemeral {

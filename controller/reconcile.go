@@ -137,7 +137,7 @@ func (c *Controller) create(ctx context.Context, actions []scheduler.Action) err
 		id := store.NewID("run_")
 		image, _ := runnerImage(p) // judgeImages says what is wrong with it
 		rows = append(rows, store.Runner{
-			ID: id, Name: runnerName(c.fleet, p.Name, id), PoolID: p.ID, HostID: a.HostID, InstallationID: p.InstallationID,
+			ID: id, Name: runnerName(c.fleet, p.Name, id), PoolID: p.ID, HostID: a.HostID, InstallationID: p.InstallationID, Repository: p.Repository,
 			Backend: p.Backend, Image: image, State: store.RunnerProvisioning, Reason: a.Reason, DemandJobID: a.JobID,
 			Ephemeral: p.Ephemeral, CPUs: p.CPUs, MemoryMB: p.MemoryMB,
 		})

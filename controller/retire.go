@@ -143,11 +143,7 @@ func (c *Controller) deregister(ctx context.Context, r store.Runner) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	p, err := c.store.Pool(ctx, r.PoolID)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return false, err
-	}
-	sc := scope(in, p.Repository)
+	sc := scope(in, r.Repository)
 	if r.GitHubID == 0 {
 		// One that registered with a token told nobody its number.
 		reg, err := api.FindRunner(ctx, sc, r.Name)
