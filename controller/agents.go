@@ -273,8 +273,7 @@ func (c *Controller) applyReport(ctx context.Context, h store.Host, rep protocol
 		return false, err
 	}
 	if r.HostID != h.ID {
-		c.log.Warn("ignoring a report on another host's runner", "host", h.Name, "runner", r.ID)
-		return false, nil
+		return c.strangersReport(ctx, h, r)
 	}
 	ch := store.Change{Message: rep.Message, WorkloadID: rep.WorkloadID, ExitCode: rep.ExitCode, OOMKilled: rep.OOMKilled}
 	ended := rep.State == string(store.RunnerRemoved) || rep.State == string(store.RunnerFailed)
@@ -300,6 +299,18 @@ func (c *Controller) applyReport(ctx context.Context, h store.Host, rep protocol
 		err = nil
 	}
 	return false, err
+}
+
+// strangersReport answers a host that reports another's runner. When that other is gone, this is the same machine, or shares its
+// engine: a host without live runners was deleted, so the runner has ended, and what is left of it may go.
+func (c *Controller) strangersReport(ctx context.Context, h store.Host, r store.Runner) (over bool, err error) {
+	if _, err := c.store.Host(ctx, r.HostID); errors.Is(err, store.ErrNotFound) && !r.State.Live() {
+		return true, nil
+	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	c.log.Warn("ignoring a report on another host's runner", "host", h.Name, "runner", r.ID)
+	return false, nil
 }
 
 // ended records that a runner's workload is over.

@@ -222,3 +222,39 @@ func TestHostSpeaksOnlyForItsOwn(t *testing.T) {
 		t.Errorf("the runner is %s by another host's word: %v", got.State, err)
 	}
 }
+
+// A host that was deleted comes back under another ID. What it still has of its old runners is disowned, so that it removes it; another
+// host's is not, as long as that one is there.
+func TestDeletedHostsRunnersAreDisowned(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	r.job("ok")
+	create := h.task()
+	if err := h.answer(create, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	back := r.scripted("host-2")
+	over := func() []string {
+		t.Helper()
+		resp, err := r.c().Agents().Report(t.Context(), back.cred, []protocol.RunnerReport{{RunnerID: create.RunnerID, Phase: protocol.PhaseRunning, WorkloadID: "wl"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Finished
+	}
+	if got := over(); len(got) != 0 {
+		t.Errorf("a live runner of another host was disowned: %q", got)
+	}
+	if err := r.c().failRunner(t.Context(), create.RunnerID, "a test says so"); err != nil {
+		t.Fatal(err)
+	}
+	if got := over(); len(got) != 0 {
+		t.Errorf("an ended runner of a host that is there was disowned: %q", got)
+	}
+	if err := r.st.DeleteHost(t.Context(), h.cred.HostID); err != nil {
+		t.Fatal(err)
+	}
+	if got := over(); len(got) != 1 || got[0] != create.RunnerID {
+		t.Errorf("after its host was deleted %q are over", got)
+	}
+}
