@@ -177,8 +177,11 @@ func (c *Controller) finished(ctx context.Context, t store.Task, res protocol.Ta
 	case protocol.TaskStop:
 		if !res.OK {
 			c.log.Warn("a host could not stop a runner; it is asked to remove it", "runner", t.RunnerID, "host", t.HostID, "err", res.Error)
-			_, _, err := c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: t.RunnerID})
-			return err
+			r, err := c.store.Runner(ctx, t.RunnerID)
+			if err != nil {
+				return err
+			}
+			return c.removeWorkload(ctx, r)
 		}
 	case protocol.TaskPrewarm, protocol.TaskStreamLogs, protocol.TaskCancelLogs: // no runner's life hangs on them
 	}
@@ -213,8 +216,7 @@ func (c *Controller) createdOK(ctx context.Context, t store.Task, ch store.Chang
 	switch r.State {
 	case store.RunnerFailed, store.RunnerRemoved:
 		// It came too late: nobody waits for it any more.
-		_, _, err = c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
-		return err
+		return c.removeWorkload(ctx, r)
 	case store.RunnerProvisioning:
 		_, changed, err := c.tryTransition(ctx, r.ID, store.RunnerRegistering, ch)
 		if changed || !errors.Is(err, store.ErrTransition) {
