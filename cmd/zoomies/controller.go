@@ -17,7 +17,6 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent"
 	"github.com/zoomies-fleet/zoomies/controller"
 	"github.com/zoomies-fleet/zoomies/controller/config"
-	"github.com/zoomies-fleet/zoomies/controller/secrets"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -128,13 +127,13 @@ func openStore(ctx context.Context, cfg *config.Config, takeover bool, log *slog
 		log.Warn("starting although another process holds the database", "err", err)
 		unlock = func() error { return nil }
 	}
-	keys, err := secrets.LoadOrCreate(cfg.KeyFile())
-	if err != nil {
-		return nil, none, nil, errors.Join(err, unlock())
-	}
 	holder, err := store.ThisProcess(cfg.DatabaseFile())
 	if err != nil {
 		return nil, none, nil, errors.Join(err, unlock())
+	}
+	keys, err := store.OpenKeys(ctx, cfg.DatabaseFile(), cfg.KeyFile(), holder, takeover)
+	if err != nil {
+		return nil, none, nil, errors.Join(fmt.Errorf("cannot start: %w", err), unlock())
 	}
 	st, err := store.Open(ctx, store.Options{Path: cfg.DatabaseFile(), Keys: keys, Holder: holder, Takeover: takeover, Logger: log})
 	if err != nil {
