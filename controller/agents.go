@@ -104,17 +104,24 @@ func hostUpdate(version string, h protocol.HostInfo) store.HostUpdate {
 	return u
 }
 
+// errOtherRun refuses what a run of a host's agent says when another one takes its tasks: a cloned machine must not speak for its
+// original, nor keep it looking alive. A run that was just started is refused until its first poll.
+var errOtherRun = fmt.Errorf("%w: another run of this host's agent takes its tasks", protocol.ErrConflict)
+
 // Heartbeat records that a host lives.
 func (a agents) Heartbeat(ctx context.Context, cred protocol.Credential, hb protocol.Heartbeat) (protocol.HeartbeatResponse, error) {
 	before, err := a.host(ctx, cred)
 	if err != nil {
 		return protocol.HeartbeatResponse{}, err
 	}
+	if !a.c.queue.Speaks(before.ID, cred.Instance) {
+		return protocol.HeartbeatResponse{}, errOtherRun
+	}
 	h, err := a.c.store.Heartbeat(ctx, before.ID, hostUpdate(hb.Version, hb.Host))
 	if err != nil {
 		return protocol.HeartbeatResponse{}, err
 	}
-	if hb.Counted && a.c.queue.Speaks(h.ID, cred.Instance) {
+	if hb.Counted {
 		if err := a.c.noteHeld(ctx, h, hb.Holds); err != nil {
 			return protocol.HeartbeatResponse{}, err
 		}
@@ -249,7 +256,7 @@ func (a agents) Report(ctx context.Context, cred protocol.Credential, reports []
 		return protocol.ReportResponse{}, err
 	}
 	if !a.c.queue.Speaks(h.ID, cred.Instance) {
-		return protocol.ReportResponse{}, fmt.Errorf("%w: another run of this host's agent takes its tasks", protocol.ErrConflict)
+		return protocol.ReportResponse{}, errOtherRun
 	}
 	resp := protocol.ReportResponse{FinishedRetention: protocol.SecondsOf(a.c.set.FinishedRetention)}
 	for _, rep := range reports {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -256,5 +257,48 @@ func TestDeletedHostsRunnersAreDisowned(t *testing.T) {
 	}
 	if got := over(); len(got) != 1 || got[0] != create.RunnerID {
 		t.Errorf("after its host was deleted %q are over", got)
+	}
+}
+
+// A27: a cloned machine's heartbeats do not keep its dead original looking healthy. When the original has been silent for long
+// enough, whoever is left is the host.
+func TestClonesHeartbeatsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigOptions{still: true})
+	h := r.scripted("host-1")
+	clone := h
+	clone.cred.Instance = "two"
+	beat := func(s scripted) error {
+		_, err := r.c().Agents().Heartbeat(t.Context(), s.cred, protocol.Heartbeat{Version: "test", Host: hostInfo()})
+		return err
+	}
+	poll := func(s scripted) error {
+		_, err := r.c().Agents().Poll(t.Context(), s.cred, 0)
+		return err
+	}
+	if err := beat(clone); err != nil {
+		t.Errorf("before anybody has polled: %v", err)
+	}
+	if err := poll(h); err != nil {
+		t.Fatal(err)
+	}
+	before := r.hostRow("host-1").LastHeartbeatAt
+	r.clock.advance(r.set.Scheduler.HeartbeatTimeout)
+	if err := beat(clone); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("the clone's heartbeat was answered with %v", err)
+	}
+	if at := r.hostRow("host-1").LastHeartbeatAt; !at.Equal(before) {
+		t.Errorf("the clone's heartbeat moved the host's from %s to %s", before, at)
+	}
+	h.beat()
+	if at := r.hostRow("host-1").LastHeartbeatAt; !at.After(before) {
+		t.Error("the host's own heartbeat was not recorded")
+	}
+	r.clock.advance(2*protocol.MaxWait + time.Second)
+	if err := poll(clone); err != nil {
+		t.Fatal(err)
+	}
+	if err := beat(clone); err != nil {
+		t.Errorf("the one that is left: %v", err)
 	}
 }
