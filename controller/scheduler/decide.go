@@ -44,7 +44,7 @@ type pass struct {
 func decide(s *Snapshot) *pass {
 	d := &pass{now: s.Now, set: s.Tunables.filled(), pools: newPools(s), rooms: newRooms(s)}
 	d.takeRunners(s.Runners)
-	d.match = newMatcher(d.pools)
+	d.match = newMatcher(d.pools, d.rooms)
 	d.takeJobs(s.Jobs)
 	for _, p := range d.pools {
 		d.reap(p)

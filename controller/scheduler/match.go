@@ -28,17 +28,19 @@ type group struct {
 	hosted bool
 }
 
-func newMatcher(pools []*poolWork) *matcher {
+func newMatcher(pools []*poolWork, hosts rooms) *matcher {
 	m := &matcher{index: labelIndex{}, scopes: map[scope][]*poolWork{}, groups: map[string]*group{}}
 	for _, p := range pools {
 		m.index.add(p.offer.own)
 		s := scope{p.Account, normalise(p.Repository)}
 		m.scopes[s] = append(m.scopes[s], p)
 	}
+	found := map[string]platform{}
 	for _, p := range pools {
 		p.labels, _ = m.index.set(p.offer.own)
 		p.os = platformBits(osName(p.OS), osBits, p.offer.os)
 		p.arch = platformBits(archName(p.Arch), archBits, p.offer.arch)
+		p.infer(hosts, found)
 	}
 	return m
 }
@@ -157,7 +159,7 @@ func (g *group) misses(p *poolWork, m *matcher) string {
 	case len(lacks) > 0:
 		return "lacks " + strings.Join(lacks, ", ")
 	case !g.suits(p):
-		return fmt.Sprintf("is for %s and the job asks for %s", p.platform(), strings.Join(g.ask.platform, "/"))
+		return fmt.Sprintf("is for %s and the job asks for %s", platformNames(p), strings.Join(g.ask.platform, "/"))
 	default:
 		return ""
 	}
