@@ -90,7 +90,7 @@ func (a agents) Join(ctx context.Context, req protocol.JoinRequest) (protocol.Jo
 	}
 	a.c.bus.Publish(events.HostChanged, h.ID)
 	a.c.reconcile.Set()
-	return protocol.JoinResponse{HostID: h.ID, AgentToken: token, HeartbeatInterval: protocol.SecondsOf(a.c.set.HeartbeatInterval)}, nil
+	return protocol.JoinResponse{HostID: h.ID, AgentToken: token, HeartbeatInterval: protocol.SecondsOf(a.c.settings().HeartbeatInterval)}, nil
 }
 
 func hostUpdate(version string, h protocol.HostInfo) store.HostUpdate {
@@ -126,13 +126,13 @@ func (a agents) Heartbeat(ctx context.Context, cred protocol.Credential, hb prot
 			return protocol.HeartbeatResponse{}, err
 		}
 	}
-	quiet := a.c.now().Sub(before.LastHeartbeatAt) > a.c.set.Scheduler.HeartbeatTimeout
+	quiet := a.c.now().Sub(before.LastHeartbeatAt) > a.c.settings().Scheduler.HeartbeatTimeout
 	if quiet || h.Capacity != before.Capacity || !slices.Equal(h.Backends, before.Backends) || !maps.Equal(h.Labels, before.Labels) {
 		a.c.bus.Publish(events.HostChanged, h.ID)
 		a.c.reconcile.Set()
 		a.c.cleanup.Set() // what is left on a host that was away can be removed now
 	}
-	return protocol.HeartbeatResponse{HeartbeatInterval: protocol.SecondsOf(a.c.set.HeartbeatInterval), Cordoned: h.Cordoned}, nil
+	return protocol.HeartbeatResponse{HeartbeatInterval: protocol.SecondsOf(a.c.settings().HeartbeatInterval), Cordoned: h.Cordoned}, nil
 }
 
 // Poll leases the host's next task.
@@ -258,7 +258,7 @@ func (a agents) Report(ctx context.Context, cred protocol.Credential, reports []
 	if !a.c.queue.Speaks(h.ID, cred.Instance) {
 		return protocol.ReportResponse{}, errOtherRun
 	}
-	resp := protocol.ReportResponse{FinishedRetention: protocol.SecondsOf(a.c.set.FinishedRetention)}
+	resp := protocol.ReportResponse{FinishedRetention: protocol.SecondsOf(a.c.settings().FinishedRetention)}
 	for _, rep := range reports {
 		over, err := a.c.applyReport(ctx, h, rep)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 // snapshot reads everything that a scheduling decision is made from.
 func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	now := c.now()
-	s := scheduler.Snapshot{Now: now, Tunables: c.set.Scheduler}
+	s := scheduler.Snapshot{Now: now, Tunables: c.settings().Scheduler}
 	fail := func(what string, err error) (scheduler.Snapshot, error) {
 		return s, fmt.Errorf("cannot read %s for a scheduling decision: %w", what, err)
 	}

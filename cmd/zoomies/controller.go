@@ -90,7 +90,7 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 		return err
 	}
 	ctrl, err := controller.New(ctx, controller.Options{
-		Store: st, Settings: settings(cfg), Holder: holder, GitHub: controller.GitHubClients(cfg.GitHub.MintsPerMinute),
+		Store: st, Settings: controller.SettingsOf(cfg), Holder: holder, GitHub: controller.GitHubClients(cfg.GitHub.MintsPerMinute),
 		Version: version, Logger: log,
 	})
 	if err != nil {
@@ -148,23 +148,6 @@ func openStore(ctx context.Context, cfg *config.Config, takeover bool, log *slog
 		return errors.Join(st.ReleaseLease(ctx, holder.ID), st.Close(), unlock())
 	}
 	return st, holder, release, nil
-}
-
-func settings(cfg *config.Config) controller.Settings {
-	s := controller.DefaultSettings()
-	s.Tick = cfg.Scheduler.Tick
-	s.HeartbeatInterval = cfg.Agent.HeartbeatInterval
-	s.FinishedRetention = cfg.Agent.FinishedRetention
-	s.Scheduler.ProvisionTimeout = cfg.Scheduler.ProvisionTimeout
-	s.Scheduler.MaxLifetime = cfg.Scheduler.MaxRunnerLifetime
-	s.Scheduler.TickBudget = cfg.Scheduler.TickBudget
-	s.CreateTimeout = cfg.Runners.CreateTimeout
-	s.DaemonWait = cfg.Runners.DockerWait
-	s.RunnerEnv = cfg.Runners.Env
-	s.PollFallback = cfg.GitHub.PollFallback
-	s.PollInterval = cfg.GitHub.PollInterval
-	s.JobRecheck = cfg.GitHub.JobRecheck
-	return s
 }
 
 // serve answers HTTP until ctx ends, then lets requests finish for a moment.
