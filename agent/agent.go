@@ -63,7 +63,8 @@ type Agent struct {
 	log      *slog.Logger
 	now      func() time.Time
 	machine  host.Machine
-	backends []backend.Backend
+	backends []backend.Backend // what is looked after: own, and what former hosts left (see former.go)
+	own      []backend.Backend // what runners are started with
 	byName   map[string]backend.Backend
 
 	session  *session
@@ -151,7 +152,7 @@ func (a *Agent) use(bs []backend.Backend) error {
 		}
 		byName[b.Name()] = b
 	}
-	a.backends, a.byName = bs, byName
+	a.backends, a.own, a.byName = bs, bs, byName
 	return nil
 }
 
@@ -190,6 +191,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	if err := a.bind(); err != nil {
+		return err
+	}
+	if err := a.takeFormer(ctx); err != nil {
 		return err
 	}
 	ctx, rehosted := context.WithCancelCause(ctx)

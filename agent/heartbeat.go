@@ -93,7 +93,7 @@ func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
 		info.CPUs, info.MemoryMB = last.CPUs, last.MemoryMB
 	}
 	for i, p := range a.probe(ctx) {
-		bi := protocol.BackendInfo{Name: a.backends[i].Name()}
+		bi := protocol.BackendInfo{Name: a.own[i].Name()}
 		if p.err != nil {
 			bi.Error = clip(p.err.Error(), maxMessage)
 		} else {
@@ -119,13 +119,13 @@ type probed struct {
 	err  error
 }
 
-// probe asks every backend at once, each within ProbeTimeout.
+// probe asks every backend of its own at once, each within ProbeTimeout.
 func (a *Agent) probe(ctx context.Context) []probed {
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()
-	out := make([]probed, len(a.backends))
+	out := make([]probed, len(a.own))
 	var wg sync.WaitGroup
-	for i, b := range a.backends {
+	for i, b := range a.own {
 		wg.Go(func() { out[i].info, out[i].err = b.Probe(ctx) })
 	}
 	wg.Wait()

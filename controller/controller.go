@@ -16,7 +16,6 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
-	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/controller/tasks"
 )
@@ -40,38 +39,6 @@ const (
 	LeaseTTL = 30 * time.Second
 )
 
-// Settings are what an operator may change, already validated.
-type Settings struct {
-	Tick              time.Duration // net under the events of the reconcile loop
-	HeartbeatInterval time.Duration
-	FinishedRetention time.Duration
-	Scheduler         scheduler.Tunables
-	CreateTimeout     time.Duration
-	DaemonWait        time.Duration
-	RunnerEnv         map[string]string
-	PollFallback      bool
-	PollInterval      time.Duration
-	JobRecheck        time.Duration
-	MaxWebhookBody    int64
-	HistoryRetention  time.Duration // ended rows older than this are pruned
-}
-
-// DefaultSettings are the settings of a fleet nobody has configured.
-func DefaultSettings() Settings {
-	return Settings{
-		Tick:              10 * time.Second,
-		HeartbeatInterval: 30 * time.Second,
-		Scheduler:         scheduler.DefaultTunables(),
-		CreateTimeout:     10 * time.Minute,
-		DaemonWait:        3 * time.Minute,
-		PollFallback:      true,
-		PollInterval:      time.Minute,
-		JobRecheck:        5 * time.Minute,
-		MaxWebhookBody:    5 << 20,
-		HistoryRetention:  14 * 24 * time.Hour,
-	}
-}
-
 // Options make a controller.
 type Options struct {
 	Store    *store.Store
@@ -87,7 +54,7 @@ type Options struct {
 // Controller is one running control plane.
 type Controller struct {
 	store    *store.Store
-	set      Settings
+	set      atomic.Pointer[Settings] // see settings
 	holder   store.Holder
 	clients  *clients
 	version  string
@@ -138,15 +105,16 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		store: o.Store, set: o.Settings, holder: o.Holder, version: o.Version,
+		store: o.Store, holder: o.Holder, version: o.Version,
 		clients: newClients(o.GitHub), now: o.Now, log: o.Logger, fleet: fleet,
 		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
 		queue:     tasks.New(o.Store, o.Now, o.Logger),
 		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(),
 		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
 		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
-		asking: newCrew(o.Now, 1), exits: newExits(o.Settings.Scheduler), links: newLinks(),
+		asking: newCrew(o.Now, 1), exits: newExits(), links: newLinks(),
 	}
+	c.Apply(o.Settings)
 	c.minting.wake, c.retiring.wake, c.cleaning.wake = &c.provision, &c.reconcile, &c.cleanup
 	return c, nil
 }
@@ -201,7 +169,12 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // every calls f when woken, and after interval at the latest, until ctx ends.
 func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f func(context.Context)) {
-	t := time.NewTicker(interval)
+	everyOf(ctx, func() time.Duration { return interval }, wake, f)
+}
+
+// everyOf is every with an interval that may change.
+func everyOf(ctx context.Context, interval func() time.Duration, wake <-chan struct{}, f func(context.Context)) {
+	t := time.NewTimer(interval())
 	defer t.Stop()
 	for {
 		select {
@@ -211,5 +184,6 @@ func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f 
 			return
 		}
 		f(ctx)
+		t.Reset(interval())
 	}
 }

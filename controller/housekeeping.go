@@ -215,7 +215,7 @@ func (c *Controller) noteWaiting(plan scheduler.Plan) {
 
 // prune deletes history that is older than the operator wants to keep.
 func (c *Controller) prune(ctx context.Context) error {
-	n, err := c.store.Prune(ctx, c.now().Add(-c.set.HistoryRetention))
+	n, err := c.store.Prune(ctx, c.now().Add(-c.settings().HistoryRetention))
 	if n > 0 {
 		c.log.Info("pruned old rows", "rows", n)
 	}

@@ -23,7 +23,7 @@ const (
 // Handler serves the controller's routes: health, metrics, webhooks and the agent API.
 func (c *Controller) Handler() http.Handler {
 	r := chi.NewRouter()
-	r.Use(middleware.Recoverer)
+	r.Use(recovered(c.log))
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": c.version})
 	})

@@ -31,7 +31,7 @@ const maxJoinTTL = 24 * time.Hour
 // the database and its keys anyway.
 func (c *Controller) LocalHandler() http.Handler {
 	r := chi.NewRouter()
-	r.Use(middleware.Recoverer, middleware.RequestSize(4<<10))
+	r.Use(recovered(c.log), middleware.RequestSize(4<<10))
 	r.Post(PathJoinTokens, c.makeJoinToken)
 	return r
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/github"
@@ -13,7 +14,7 @@ import (
 // snapshot reads everything that a scheduling decision is made from.
 func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	now := c.now()
-	s := scheduler.Snapshot{Now: now, Tunables: c.set.Scheduler}
+	s := scheduler.Snapshot{Now: now, Tunables: c.settings().Scheduler}
 	fail := func(what string, err error) (scheduler.Snapshot, error) {
 		return s, fmt.Errorf("cannot read %s for a scheduling decision: %w", what, err)
 	}
@@ -26,7 +27,9 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		until time.Time
 	}
 	held := map[string]hold{}
+	account := map[string]string{} // by installation
 	for _, in := range ins {
+		account[in.ID] = accountOf(in)
 		if github.Held(now, in.HoldUntil) {
 			held[in.ID] = hold{fmt.Sprintf("GitHub asked us to wait until %s: %s", in.HoldUntil.UTC().Format(time.RFC3339), in.HoldReason), in.HoldUntil}
 		}
@@ -42,7 +45,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		}
 		s.Pools = append(s.Pools, scheduler.Pool{
 			ID: p.ID, Name: p.Name, Labels: p.Labels, Backend: p.Backend, OS: p.OS, Arch: p.Arch,
-			HostSelector: p.HostSelector, Repository: p.Repository, Installation: p.InstallationID,
+			HostSelector: p.HostSelector, Repository: p.Repository, Account: account[p.InstallationID], Installation: p.InstallationID,
 			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: h.why, HeldUntil: h.until,
 			IdleTimeout: p.IdleTimeout, ScaleUpDelay: p.ScaleUpDelay, MaxLifetime: p.MaxLifetime, RepoLimit: p.RepoLimit,
 		})
@@ -72,7 +75,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 			continue // GitHub is being asked whether it still waits, or has just said that it does not
 		}
 		s.Jobs = append(s.Jobs, scheduler.Job{
-			ID: j.ID, Installation: j.InstallationID, Repository: j.Repository, Labels: j.Labels,
+			ID: j.ID, Account: account[j.InstallationID], Repository: j.Repository, Labels: j.Labels,
 			State: string(j.State), QueuedAt: j.SeenAt,
 		})
 	}
@@ -88,6 +91,10 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	}
 	return s, nil
 }
+
+// accountOf names the account whose jobs an installation serves. An account may have installed several Apps: a job that one of
+// them tells of runs on a runner of any, since GitHub knows no difference between their registrations.
+func accountOf(in store.Installation) string { return in.BaseURL + " " + strings.ToLower(in.Account) }
 
 // schedulerRunner says what a runner is to the decision. executing means that a job names it as its runner.
 func schedulerRunner(r store.DemandRunner, repo map[string]string, executing bool) scheduler.Runner {

@@ -17,7 +17,6 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent"
 	"github.com/zoomies-fleet/zoomies/controller"
 	"github.com/zoomies-fleet/zoomies/controller/config"
-	"github.com/zoomies-fleet/zoomies/controller/secrets"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -91,7 +90,7 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 		return err
 	}
 	ctrl, err := controller.New(ctx, controller.Options{
-		Store: st, Settings: settings(cfg), Holder: holder, GitHub: controller.GitHubClients(cfg.GitHub.MintsPerMinute),
+		Store: st, Settings: controller.SettingsOf(cfg), Holder: holder, GitHub: controller.GitHubClients(cfg.GitHub.MintsPerMinute),
 		Version: version, Logger: log,
 	})
 	if err != nil {
@@ -128,13 +127,13 @@ func openStore(ctx context.Context, cfg *config.Config, takeover bool, log *slog
 		log.Warn("starting although another process holds the database", "err", err)
 		unlock = func() error { return nil }
 	}
-	keys, err := secrets.LoadOrCreate(cfg.KeyFile())
-	if err != nil {
-		return nil, none, nil, errors.Join(err, unlock())
-	}
 	holder, err := store.ThisProcess(cfg.DatabaseFile())
 	if err != nil {
 		return nil, none, nil, errors.Join(err, unlock())
+	}
+	keys, err := store.OpenKeys(ctx, cfg.DatabaseFile(), cfg.KeyFile(), holder, takeover)
+	if err != nil {
+		return nil, none, nil, errors.Join(fmt.Errorf("cannot start: %w", err), unlock())
 	}
 	st, err := store.Open(ctx, store.Options{Path: cfg.DatabaseFile(), Keys: keys, Holder: holder, Takeover: takeover, Logger: log})
 	if err != nil {
@@ -149,23 +148,6 @@ func openStore(ctx context.Context, cfg *config.Config, takeover bool, log *slog
 		return errors.Join(st.ReleaseLease(ctx, holder.ID), st.Close(), unlock())
 	}
 	return st, holder, release, nil
-}
-
-func settings(cfg *config.Config) controller.Settings {
-	s := controller.DefaultSettings()
-	s.Tick = cfg.Scheduler.Tick
-	s.HeartbeatInterval = cfg.Agent.HeartbeatInterval
-	s.FinishedRetention = cfg.Agent.FinishedRetention
-	s.Scheduler.ProvisionTimeout = cfg.Scheduler.ProvisionTimeout
-	s.Scheduler.MaxLifetime = cfg.Scheduler.MaxRunnerLifetime
-	s.Scheduler.TickBudget = cfg.Scheduler.TickBudget
-	s.CreateTimeout = cfg.Runners.CreateTimeout
-	s.DaemonWait = cfg.Runners.DockerWait
-	s.RunnerEnv = cfg.Runners.Env
-	s.PollFallback = cfg.GitHub.PollFallback
-	s.PollInterval = cfg.GitHub.PollInterval
-	s.JobRecheck = cfg.GitHub.JobRecheck
-	return s
 }
 
 // serve answers HTTP until ctx ends, then lets requests finish for a moment.

@@ -44,7 +44,7 @@ type pass struct {
 func decide(s *Snapshot) *pass {
 	d := &pass{now: s.Now, set: s.Tunables.filled(), pools: newPools(s), rooms: newRooms(s)}
 	d.takeRunners(s.Runners)
-	d.match = newMatcher(d.pools)
+	d.match = newMatcher(d.pools, d.rooms)
 	d.takeJobs(s.Jobs)
 	for _, p := range d.pools {
 		d.reap(p)
@@ -162,7 +162,7 @@ type age struct {
 
 // compareCopies orders jobs of one age by ID. The rest matters only between two copies of one job.
 func compareCopies(a, b *Job) int {
-	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Installation, b.Installation),
+	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Account, b.Account),
 		strings.Compare(a.Repository, b.Repository), slices.Compare(a.Labels, b.Labels))
 }
 

@@ -45,7 +45,7 @@ func drawSnapshot(t *rapid.T) Snapshot {
 			ID: fmt.Sprint("pool_", i), Name: pick("name", "a", "b", "c") + fmt.Sprint(i),
 			Labels:  some("pool label", "x", "Y", "z", "linux", "ARM64", " x"),
 			Backend: pick("backend", "podman", "docker"), OS: pick("os", "", "", "linux", "Windows"), Arch: pick("arch", "", "", "amd64", "arm64"),
-			Installation: pick("installation", "ins_1", "ins_1", "ins_2"), Repository: pick("repository", "", "", "", "acme/App"),
+			Account: pick("account", "acme", "acme", "globex"), Repository: pick("repository", "", "", "", "acme/App"),
 			Min: number("min", 0, 2), Max: number("max", 0, 6), Priority: number("priority", 0, 2),
 			Enabled: !chance("disabled", 6), IdleTimeout: time.Duration(number("idle timeout", 0, 300)) * time.Second,
 		}
@@ -90,7 +90,7 @@ func drawSnapshot(t *rapid.T) Snapshot {
 	}
 	for i := range number("jobs", 0, 12) {
 		s.Jobs = append(s.Jobs, Job{
-			ID: fmt.Sprint("job_", i), Installation: pick("job installation", "ins_1", "ins_1", "ins_2"), Repository: pick("job repo", "acme/app", "acme/web"),
+			ID: fmt.Sprint("job_", i), Account: pick("job account", "acme", "acme", "globex"), Repository: pick("job repo", "acme/app", "acme/web"),
 			Labels: some("job label", "X", "y", "linux", "arm64", "self-hosted", "ubuntu-latest"),
 			State:  pick("job state", queued, queued, queued, inProgress), QueuedAt: age("queued", 60),
 		})

@@ -39,7 +39,7 @@ type Explanation struct {
 	Change   string // what has to happen, one sentence
 	Until    time.Time
 	Blocked  *Blocked      // of its pool
-	Pools    []PoolVerdict // every pool of its installation, sorted by name
+	Pools    []PoolVerdict // every pool of its account, sorted by name
 }
 
 // PoolVerdict says whether one pool could take a job.
@@ -139,11 +139,11 @@ func (d *pass) explainUnanswered(p *poolWork, e *Explanation) {
 	}
 }
 
-// verdicts says of every pool of the job's installation whether it could take the job.
+// verdicts says of every pool of the job's account whether it could take the job.
 func (d *pass) verdicts(j *queuedJob) []PoolVerdict {
 	var out []PoolVerdict
 	for _, p := range d.pools {
-		if p.Installation != j.Installation {
+		if p.Account != j.Account {
 			continue
 		}
 		v := PoolVerdict{PoolID: p.ID, Name: p.Name}

@@ -26,6 +26,9 @@ type shape struct {
 	others   []string       // backends of hosts that lack nothing but this one; sorted
 }
 
+// fitsByKind is how many of fits ask what a host is. The others ask how it is now.
+const fitsByKind = 3
+
 // fits is the chain of checks that a host goes through, from what it is to how it is. The first
 // that objects names the cause. Free slots are not among them: those change while runners are placed.
 var fits = []func(*pass, *shape, *room) string{
@@ -79,7 +82,18 @@ func (s *shape) lacksBackend() string { return "no " + s.backend }
 type shapes map[string]*shape
 
 func (x shapes) of(d *pass, p *poolWork) *shape {
-	keys := slices.Sorted(maps.Keys(p.HostSelector))
+	id := shapeID(p)
+	if s := x[id]; s != nil {
+		return s
+	}
+	s := shapeOf(p)
+	s.sort(d)
+	x[id] = s
+	return s
+}
+
+// shapeID is the same for pools that ask for the same.
+func shapeID(p *poolWork) string {
 	var id strings.Builder
 	put := func(parts ...string) {
 		for _, part := range parts {
@@ -88,17 +102,14 @@ func (x shapes) of(d *pass, p *poolWork) *shape {
 		}
 	}
 	put(osName(p.OS), archName(p.Arch), normalise(p.Backend))
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(p.HostSelector)) {
 		put(k, p.HostSelector[k])
 	}
-	if s := x[id.String()]; s != nil {
-		return s
-	}
-	s := &shape{os: osName(p.OS), arch: archName(p.Arch), backend: normalise(p.Backend),
-		selector: p.HostSelector, causes: map[string]int{}}
-	s.sort(d)
-	x[id.String()] = s
-	return s
+	return id.String()
+}
+
+func shapeOf(p *poolWork) *shape {
+	return &shape{os: osName(p.OS), arch: archName(p.Arch), backend: normalise(p.Backend), selector: p.HostSelector, causes: map[string]int{}}
 }
 
 // sort takes each host in, or counts what keeps it out.

@@ -35,7 +35,8 @@ type Pool struct {
 	OS, Arch     string // empty constrains nothing
 	HostSelector map[string]string
 	Repository   string // when set, only jobs of this repository
-	Installation string
+	Account      string // whose jobs it serves: an account at a GitHub, through whichever App it is reached
+	Installation string // through which its runners register; nothing is decided by it
 	Min, Max     int
 	Priority     int
 	Enabled      bool
@@ -60,12 +61,12 @@ type Runner struct {
 
 // Job is what the decision needs of a job.
 type Job struct {
-	ID           string
-	Installation string
-	Repository   string
-	Labels       []string
-	State        string // queued or in_progress
-	QueuedAt     time.Time
+	ID         string
+	Account    string // whose job it is, as pools have it
+	Repository string
+	Labels     []string
+	State      string // queued or in_progress
+	QueuedAt   time.Time
 }
 
 // Host is what the decision needs of a host.

@@ -16,6 +16,7 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 		"live runners":            selectRunner + " WHERE " + liveRunner + " ORDER BY created_at, id",
 		"live runners of a host":  selectRunner + " WHERE " + liveRunner + " AND host_id = 'x' ORDER BY created_at, id",
 		"old runners to clean up": selectRunner + " WHERE " + finishedRunner + " AND NOT (deregistered AND cleaned) AND finished_at < 5",
+		"where runners register":  strings.Replace(selectRepositories, "?", "'x'", 1),
 		"a runner by name":        selectRunner + " WHERE name = 'x'",
 		"unfinished jobs":         selectJob + " WHERE state IN ('queued', 'waiting') AND state <> 'completed' ORDER BY queued_at, github_id",
 		"a job by GitHub's ID":    strings.NewReplacer("github_id = ?", "github_id = 5", "id = ?", "id = 'x'").Replace(selectKnownJob),
