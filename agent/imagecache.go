@@ -105,6 +105,7 @@ func (c *imageCache) save() error {
 type imageUse struct {
 	ours       bool   // the image is one that we fetched, or are about to
 	fetch      bool   // it was not there
+	theirs     string // ID of an image of the owner's that a pull may replace by one of ours
 	end, abort func() // exactly one is called; abort when it could not be had
 }
 
@@ -130,6 +131,9 @@ func (a *Agent) beginUse(ctx context.Context, b backend.Backend, image, policy s
 	case ours:
 		use.fetch = !there
 		return use, nil
+	case there && policy == backend.PullAlways:
+		none.theirs, err = store.ImageID(ctx, image)
+		return none, err
 	case there || policy == backend.PullNever:
 		return none, nil
 	}
@@ -143,11 +147,11 @@ func (a *Agent) beginUse(ctx context.Context, b backend.Backend, image, policy s
 // noteFetched notes which image has the name now, when it may be another than before.
 func (a *Agent) noteFetched(ctx context.Context, b backend.Backend, image, policy string, use imageUse) {
 	store, ok := b.(backend.ImageStore)
-	if !ok || !use.ours || !use.fetch && policy != backend.PullAlways {
+	if !ok || !use.fetch && policy != backend.PullAlways {
 		return
 	}
 	id, err := store.ImageID(ctx, image)
-	if err == nil && id != "" {
+	if err == nil && id != "" && id != use.theirs {
 		err = a.images.is(imageKey{b.Name(), image}, id)
 	}
 	if err != nil {
@@ -218,12 +222,16 @@ func (c *imageCache) begin(f *fetched) imageUse {
 	return imageUse{ours: true, end: end, abort: end}
 }
 
-// is notes that a name is an image of that ID now.
+// is notes that a name is an image of that ID now, which we fetched.
 func (c *imageCache) is(key imageKey, id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.known[key]
-	if f == nil || f.id == id {
+	if f == nil {
+		f = &fetched{lastUsed: c.now()}
+		c.known[key] = f
+	}
+	if f.id == id {
 		return nil
 	}
 	f.old = slices.DeleteFunc(f.old, func(x string) bool { return x == id })
