@@ -93,6 +93,7 @@ func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
 	}
 	for i, p := range a.probe(ctx) {
 		bi := protocol.BackendInfo{Name: a.backends[i].Name()}
+		p = a.forgive(bi.Name, p)
 		if p.err != nil {
 			bi.Error = clip(p.err.Error(), maxMessage)
 		} else {
@@ -151,6 +152,20 @@ func (a *Agent) storageUse(backendName string) (d diskUse, ok bool) {
 type probed struct {
 	info backend.Info
 	err  error
+}
+
+// forgive takes an engine's last answer for one that did not come in time, once: a machine that its jobs keep busy answers
+// late and is not broken.
+func (a *Agent) forgive(name string, p probed) probed {
+	if p.err == nil {
+		a.answers.Store(name, p.info)
+		return p
+	}
+	if last, ok := a.answers.LoadAndDelete(name); ok && errors.Is(p.err, context.DeadlineExceeded) {
+		a.log.Info("a backend answers late", "backend", name, "error", p.err)
+		return probed{info: last.(backend.Info)} //nolint:forcetypeassert // only these are stored
+	}
+	return p
 }
 
 // probe asks every backend at once, each within ProbeTimeout.

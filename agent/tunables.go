@@ -66,7 +66,7 @@ const (
 	MaxLogStreams = 32
 	// ListTimeout and ProbeTimeout bound the questions asked of an engine on a timer.
 	ListTimeout  = 20 * time.Second
-	ProbeTimeout = 5 * time.Second
+	ProbeTimeout = 10 * time.Second
 	// CallTimeout bounds one call to the controller that should be answered at once.
 	CallTimeout = 30 * time.Second
 
