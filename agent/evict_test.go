@@ -84,6 +84,7 @@ type imageEngine struct {
 	otherMB int64             // what else fills the disk of 1000 MiB
 	pulls   int
 	size    int64 // of what is pulled
+	untold  int64 // what a removal frees beyond the size that is said
 	removed []string
 	gate    chan struct{} // a removal waits for it, if set
 }
@@ -121,7 +122,7 @@ func (e *imageEngine) Images(context.Context) (out []backend.Image, _ error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for id, size := range e.present {
-		i := backend.Image{ID: id, SizeMB: size, InUse: e.used[id]}
+		i := backend.Image{ID: id, SizeMB: max(0, size-e.untold), InUse: e.used[id]}
 		for ref, of := range e.names {
 			if of == id {
 				i.Names = append(i.Names, ref)
@@ -318,6 +319,47 @@ func TestADamagedListOfImagesStopsNothing(t *testing.T) {
 		e.fill(900)
 		r.after(time.Minute)
 		if got := e.gone(); !slices.Equal(got, []string{"runner:1"}) {
+			t.Errorf("evicted %v", got)
+		}
+	})
+}
+
+// A43: an image is not evicted under a create that is about to use it, however long that takes.
+func TestAnImageIsNotEvictedUnderACreate(t *testing.T) {
+	withImages(t, func(t *testing.T, r *rig, e *imageEngine) {
+		r.cfg.ImageKeep = time.Second
+		hold := make(chan struct{})
+		r.engine.Inject(fake.OpCreate, fake.Fault{Hold: hold, Times: 1})
+		r.start()
+		r.ctl.offer(createTask("run_1"))
+		synctest.Wait()
+		e.fill(900)
+		r.after(5 * time.Minute)
+		if got := e.gone(); len(got) > 0 {
+			t.Errorf("evicted under a create: %v", got)
+		}
+		close(hold)
+		synctest.Wait()
+		r.wantOK("tsk_create_run_1")
+		r.after(2 * HeartbeatInterval)
+		if got := e.gone(); !slices.Equal(got, []string{"runner:1"}) {
+			t.Errorf("after it, evicted %v", got)
+		}
+	})
+}
+
+// A43: the disk is measured after each removal, which may free more than the image's size.
+func TestEvictionEndsWhenThereIsRoom(t *testing.T) {
+	withImages(t, func(t *testing.T, r *rig, e *imageEngine) {
+		e.untold = 199
+		r.start()
+		r.prewarm("one:1", "missing")
+		r.after(time.Minute)
+		r.prewarm("two:1", "missing")
+		r.after(2 * ImageKeep)
+		e.fill(270) // 87 %
+		r.after(time.Minute)
+		if got := e.gone(); !slices.Equal(got, []string{"one:1"}) {
 			t.Errorf("evicted %v", got)
 		}
 	})
