@@ -201,6 +201,36 @@ func TestABrokenEngineIsNamedInTheHeartbeat(t *testing.T) {
 	})
 }
 
+// One late answer of a busy machine is no broken engine; two are, and so is one that refuses.
+func TestOneLateProbeIsForgiven(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		said := func() string { return r.ctl.beats[len(r.ctl.beats)-1].Host.Backends[0].Error }
+		r.start()
+		if e := said(); e != "" {
+			t.Fatalf("healthy, and the heartbeat says %q", e)
+		}
+		r.engine.Inject(fake.OpProbe, fake.Fault{Delay: time.Hour, Times: -1})
+		r.after(HeartbeatInterval + ProbeTimeout)
+		if e := said(); e != "" || len(r.ctl.beats) != 2 {
+			t.Errorf("after one late answer, beat %d says %q", len(r.ctl.beats), e)
+		}
+		r.after(HeartbeatInterval + ProbeTimeout)
+		if e := said(); e == "" {
+			t.Error("an engine that hangs is not named")
+		}
+		r.engine.Mend(fake.OpProbe)
+		r.after(HeartbeatInterval)
+		if e := said(); e != "" {
+			t.Errorf("mended, and the heartbeat says %q", e)
+		}
+		r.engine.Inject(fake.OpProbe, fake.Fault{Err: backend.ErrUnavailable, Times: -1})
+		r.after(HeartbeatInterval)
+		if e := said(); e == "" {
+			t.Error("an engine that refuses is not named at once")
+		}
+	})
+}
+
 func TestTheControllerSetsTheHeartbeatsPace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start()

@@ -77,6 +77,11 @@ func (s *State) write(path string) error {
 	if err != nil {
 		return err
 	}
+	return writeWhole(path, data)
+}
+
+// writeWhole replaces a file so that a crash leaves the old one or the new one.
+func writeWhole(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -88,6 +89,7 @@ func (a agents) Join(ctx context.Context, req protocol.JoinRequest) (protocol.Jo
 			a.c.log.Error("cannot mark a lost job", "runner", r.ID, "err", err)
 		}
 	}
+	a.c.judgeHost(h)
 	a.c.bus.Publish(events.HostChanged, h.ID)
 	a.c.reconcile.Set()
 	return protocol.JoinResponse{HostID: h.ID, AgentToken: token, HeartbeatInterval: protocol.SecondsOf(a.c.settings().HeartbeatInterval)}, nil
@@ -127,7 +129,9 @@ func (a agents) Heartbeat(ctx context.Context, cred protocol.Credential, hb prot
 		}
 	}
 	quiet := a.c.now().Sub(before.LastHeartbeatAt) > a.c.settings().Scheduler.HeartbeatTimeout
-	if quiet || h.Capacity != before.Capacity || !slices.Equal(h.Backends, before.Backends) || !maps.Equal(h.Labels, before.Labels) {
+	a.c.judgeHost(h)
+	full := h.DiskUsed() >= scheduler.DiskDanger
+	if quiet || full != (before.DiskUsed() >= scheduler.DiskDanger) || h.Capacity != before.Capacity || !slices.Equal(h.Backends, before.Backends) || !maps.Equal(h.Labels, before.Labels) {
 		a.c.bus.Publish(events.HostChanged, h.ID)
 		a.c.reconcile.Set()
 		a.c.cleanup.Set() // what is left on a host that was away can be removed now

@@ -42,6 +42,7 @@ func (c *Controller) checkHosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.judgeHosts(hosts)
 	var errs []error
 	for _, h := range hosts {
 		since := h.LastHeartbeatAt
@@ -67,6 +68,8 @@ func (c *Controller) loseHost(ctx context.Context, h store.Host, silent time.Dur
 	if err := c.store.MarkHostLost(ctx, h.ID); err != nil {
 		return err
 	}
+	h.LostAt = c.now()
+	c.judgeHost(h)
 	c.bus.Publish(events.HostChanged, h.ID)
 	return c.abandonHost(ctx, h, fmt.Sprintf("host %s has not been heard from for %s", h.Name, silent.Round(time.Second)))
 }

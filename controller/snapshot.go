@@ -122,6 +122,7 @@ func schedulerHost(h store.Host) scheduler.Host {
 	out := scheduler.Host{
 		ID: h.ID, Name: h.Name, OS: h.OS, Arch: h.Arch, Labels: h.Labels, Capacity: h.Capacity,
 		Cordoned: h.Cordoned, Lost: !h.LostAt.IsZero(), LastHeartbeat: h.LastHeartbeatAt,
+		DiskUsed: h.DiskUsed(),
 	}
 	for _, b := range h.Backends {
 		if b.Error == "" {

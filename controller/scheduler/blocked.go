@@ -63,6 +63,12 @@ func (s *shape) fix() string {
 	case n[causeUnhealthy]+n[causeLost] > 0:
 		return fmt.Sprintf("Bring back %s whose agent has gone silent: check its power, its network and the agent.",
 			count(n[causeUnhealthy]+n[causeLost], "host"))
+	case n[causeDisk] == 1:
+		return fmt.Sprintf("Free space on host %s: its disk is %d %% full, and from %d %% on a host takes no new runner. It takes them again by itself.",
+			s.noSpace[0].Name, s.noSpace[0].DiskUsed, DiskDanger)
+	case n[causeDisk] > 1:
+		return fmt.Sprintf("Free space on one of %d hosts, such as %s: its disk is %d %% full, and from %d %% on a host takes no new runner. It takes them again by itself.",
+			n[causeDisk], s.noSpace[0].Name, s.noSpace[0].DiskUsed, DiskDanger)
 	case len(s.fitting) > 0:
 		return "Wait for a runner to finish, raise the capacity of a host, or join another host."
 	case n[s.lacksBackend()] > 0 && len(s.others) > 0:

@@ -67,7 +67,7 @@ func drawSnapshot(t *rapid.T) Snapshot {
 		h := Host{
 			ID: fmt.Sprint("hst_", i), Name: fmt.Sprint(pick("host", "h", "g"), i), OS: pick("host os", "", "linux", "linux", "windows"), Arch: pick("host arch", "", "x64", "aarch64"),
 			Backends: some("host backend", "podman", "docker", "Podman"), Capacity: number("capacity", 0, 5),
-			Cordoned: chance("cordoned", 6), Lost: chance("lost", 8), LastHeartbeat: age("heartbeat", 100),
+			Cordoned: chance("cordoned", 6), Lost: chance("lost", 8), DiskUsed: rapid.IntRange(0, 100).Draw(t, "disk"), LastHeartbeat: age("heartbeat", 100),
 		}
 		if chance("labelled", 2) {
 			h.Labels = map[string]string{"zone": pick("host zone", "1", "2")}

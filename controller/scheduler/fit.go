@@ -13,6 +13,7 @@ const (
 	causeCordoned  = "cordoned"
 	causeLost      = "lost"
 	causeUnhealthy = "unhealthy"
+	causeDisk      = "disk full"
 	causeFull      = "full"
 )
 
@@ -23,6 +24,7 @@ type shape struct {
 	selector map[string]string
 	fitting  ranking        // hosts that could serve if they have a free slot
 	causes   map[string]int // the others, counted by what keeps each from serving
+	noSpace  []*room        // those of them whose disk is full, by name
 	others   []string       // backends of hosts that lack nothing but this one; sorted
 }
 
@@ -71,7 +73,16 @@ var fits = []func(*pass, *shape, *room) string{
 		}
 		return ""
 	},
+	func(_ *pass, _ *shape, h *room) string {
+		if h.DiskFull() {
+			return causeDisk
+		}
+		return ""
+	},
 }
+
+// DiskFull says that the host takes no new runner until its disk has room again. What runs there goes on.
+func (h *Host) DiskFull() bool { return h.DiskUsed >= DiskDanger }
 
 // silent reports whether a host's agent has missed its heartbeats.
 func (d *pass) silent(h *room) bool { return d.now.Sub(h.LastHeartbeat) >= d.set.HeartbeatTimeout }
@@ -122,6 +133,9 @@ func (s *shape) sort(d *pass) {
 			s.fitting = append(s.fitting, spot{h, h.free})
 		default:
 			s.causes[cause]++
+			if cause == causeDisk {
+				s.noSpace = append(s.noSpace, h)
+			}
 			if cause == s.lacksBackend() && !h.Cordoned && !h.Lost && !d.silent(h) {
 				for _, b := range h.backends {
 					offers[b] = true

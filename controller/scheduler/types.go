@@ -78,6 +78,7 @@ type Host struct {
 	Capacity      int
 	Cordoned      bool
 	Lost          bool
+	DiskUsed      int // of its fullest filesystem, in percent; 0 when it is not known
 	LastHeartbeat time.Time
 }
 
@@ -134,7 +135,7 @@ type Blocked struct {
 
 // Cause counts hosts.
 type Cause struct {
-	What  string // "full", "unhealthy", "cordoned", "no podman", "selector", "platform", …
+	What  string // "full", "unhealthy", "cordoned", "no podman", "disk full", "selector", "platform", …
 	Hosts int
 }
 

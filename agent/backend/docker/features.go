@@ -40,6 +40,7 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 			OS:       info.OSType, Arch: version.Arch,
 			CPUs: float64(info.NCPU), MemoryMB: info.MemTotal >> 20, CgroupV2: info.CgroupVersion == "2",
 			CPULimit: info.CPUCfsQuota && info.CPUCfsPeriod, MemoryLimit: info.MemoryLimit, PidsLimit: info.PidsLimit,
+			StorageDir: info.DockerRootDir,
 		},
 		podman: slices.ContainsFunc(version.Components, func(c system.ComponentVersion) bool { return strings.Contains(c.Name, "Podman") }),
 	}

@@ -74,6 +74,9 @@ func (b *Backend) read(ctx context.Context, info *define.Info) features {
 		CPUs: float64(host.CPUs), MemoryMB: host.MemTotal >> 20, CgroupV2: v2,
 		CPULimit: has("cpu"), MemoryLimit: has("memory"), PidsLimit: has("pids"),
 	}}
+	if info.Store != nil {
+		found.info.StorageDir = info.Store.GraphRoot
+	}
 	if rootless && os.Geteuid() != 0 {
 		found.noTun = thisMachine().tun()
 	}

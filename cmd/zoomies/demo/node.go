@@ -29,6 +29,8 @@ type NodeOptions struct {
 	Capacity int    // slots of the embedded agent
 	Settings controller.Settings
 	Logger   *slog.Logger
+	// ImageKeep is agent.Config's.
+	ImageKeep time.Duration
 	// These put something between the parts (a kill point, a fault); may be nil.
 	WrapAgents  func(protocol.Controller) protocol.Controller
 	WrapGitHub  func(github.API) github.API
@@ -185,7 +187,7 @@ func (n *Node) StartAgent(ctx context.Context) error {
 		Controller: to, Address: "in-process", Backends: []backend.Backend{n.podman("")},
 		Bind:      func(hostID string) ([]backend.Backend, error) { return []backend.Backend{n.bound(hostID)}, nil },
 		StatePath: filepath.Join(n.o.Dir, "agent.json"), NewJoinToken: n.joinToken,
-		Name: HostName, Version: "demo", Capacity: n.o.Capacity, WorkDir: n.o.Dir, Logger: n.o.Logger.With("room", "agent"),
+		Name: HostName, Version: "demo", Capacity: n.o.Capacity, WorkDir: n.o.Dir, ImageKeep: n.o.ImageKeep, Logger: n.o.Logger.With("room", "agent"),
 	})
 	if err != nil {
 		return err
