@@ -82,7 +82,7 @@ type Agent struct {
 	usage    *usage
 	prepared prepared
 	images   *imageCache
-	answers  sync.Map // the last good probe of each backend, by its name, unless it was used for one that came late
+	answers  sync.Map // the last good probe of each backend, by its name
 	storage  sync.Map // where each engine keeps its images, by the backend's name
 
 	engineSize atomic.Pointer[backend.Info] // the last answer of an engine that said its size

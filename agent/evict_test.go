@@ -204,7 +204,9 @@ func withImages(t *testing.T, fn func(t *testing.T, r *rig, e *imageEngine)) {
 
 func (r *rig) prewarm(image, policy string) {
 	r.t.Helper()
+	r.ctl.mu.Lock()
 	id := fmt.Sprintf("tsk_%s_%d", image, len(r.ctl.results))
+	r.ctl.mu.Unlock()
 	r.ctl.offer(protocol.Task{ID: id, Kind: protocol.TaskPrewarm, Prewarm: &protocol.Prewarm{Backend: "podman", Image: image, PullPolicy: policy}})
 	synctest.Wait()
 	r.wantOK(id)
@@ -223,7 +225,7 @@ func TestImagesAreEvictedWhenTheStorageIsNearlyFull(t *testing.T) {
 		if got := e.gone(); len(got) > 0 {
 			t.Fatalf("evicted within the time that images are kept: %v", got)
 		}
-		last := r.ctl.beats[len(r.ctl.beats)-1].Host
+		last := r.ctl.lastBeat().Host
 		if last.DiskTotalMB != 1000 || last.DiskFreeMB != 130 {
 			t.Errorf("the heartbeat says %d of %d MiB free; the fuller filesystem is the storage's", last.DiskFreeMB, last.DiskTotalMB)
 		}

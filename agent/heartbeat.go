@@ -154,14 +154,15 @@ type probed struct {
 	err  error
 }
 
-// forgive takes an engine's last answer for one that did not come in time, once: a machine that its jobs keep busy answers
-// late and is not broken.
+// forgive takes an engine's last answer for one that did not come in time, as long as the engine lists its workloads: a machine
+// that its jobs keep busy answers late (Podman runs a dozen programs to say what it is) and is not broken.
 func (a *Agent) forgive(name string, p probed) probed {
 	if p.err == nil {
 		a.answers.Store(name, p.info)
 		return p
 	}
-	if last, ok := a.answers.LoadAndDelete(name); ok && errors.Is(p.err, context.DeadlineExceeded) {
+	_, blind := a.blind.Load(name)
+	if last, ok := a.answers.Load(name); ok && !blind && errors.Is(p.err, context.DeadlineExceeded) {
 		a.log.Info("a backend answers late", "backend", name, "error", p.err)
 		return probed{info: last.(backend.Info)} //nolint:forcetypeassert // only these are stored
 	}
