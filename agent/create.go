@@ -109,6 +109,9 @@ func (a *Agent) findOrMake(ctx context.Context, b backend.Backend, spec backend.
 		}
 		defer release()
 	}
+	if spec.Policy == backend.PullAlways {
+		spec.Policy = backend.PullMissing // it was fetched a moment ago
+	}
 	w, err = b.Create(ctx, spec)
 	if errors.Is(err, backend.ErrExists) {
 		return a.claimExisting(ctx, b, spec, err)
