@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings"
@@ -41,7 +42,7 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 			return known.info, ping(ctx)
 		}
 	}
-	info, err := system.Info(ctx, nil)
+	info, err := b.whatItIs(ctx)
 	if err != nil {
 		return backend.Info{}, fault("ask Podman what it can do", err)
 	}
@@ -51,6 +52,42 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 	found := b.read(ctx, info)
 	b.found.Store(&found)
 	return found.info, nil
+}
+
+// question is one that Podman is being asked. Its fields are set when done is closed.
+type question struct {
+	done chan struct{}
+	info *define.Info
+	err  error
+}
+
+// whatItIs waits for what Podman says of itself until ctx ends. The question outlives an impatient caller, so that the next one
+// finds the answer: on a busy machine each of them alone would give up.
+func (b *Backend) whatItIs(ctx context.Context) (*define.Info, error) {
+	b.mu.Lock()
+	q := b.asking
+	if q == nil {
+		q = &question{done: make(chan struct{})}
+		b.asking = q
+		go func() {
+			ctx, done := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			defer done()
+			q.info, q.err = system.Info(ctx, nil)
+			close(q.done)
+		}()
+	}
+	b.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-q.done:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.asking == q {
+		b.asking = nil
+	}
+	return q.info, q.err
 }
 
 func ping(ctx context.Context) error {
