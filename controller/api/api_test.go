@@ -26,12 +26,22 @@ type fleet struct {
 	mu    sync.Mutex
 	looks int
 	bus   events.Bus
+
+	applied  int
+	applyErr error
 }
 
 func (f *fleet) Look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
+}
+
+func (f *fleet) ApplySettings(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.applied++
+	return f.applyErr
 }
 
 func (f *fleet) Events() *events.Bus { return &f.bus }

@@ -126,10 +126,15 @@ func (s *Server) who(r *http.Request) (auth.Principal, error) {
 		}
 		return s.signin.Token(r.Context(), strings.TrimSpace(token))
 	}
-	if c, err := r.Cookie(s.cookieName()); err == nil {
+	if c, err := r.Cookie(s.cookieName()); err == nil && !beginsSession(r) {
 		return s.signin.Session(r.Context(), c.Value)
 	}
 	return auth.Principal{}, nil
+}
+
+// beginsSession says that the request asks for a session: one that is over must not stand in its way.
+func beginsSession(r *http.Request) bool {
+	return r.Method == http.MethodPost && (r.URL.Path == mustFind("sign-in").Path || r.URL.Path == mustFind("claim-fleet").Path)
 }
 
 // cookie is the session's cookie: no script reads it, and no other site sends it along.

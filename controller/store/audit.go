@@ -139,6 +139,12 @@ type AuditFilter struct {
 
 // AuditRows returns rows, newest first.
 func (s *Store) AuditRows(ctx context.Context, f AuditFilter) ([]AuditRow, error) {
+	query, args := f.query()
+	list, err := all(ctx, s.readers, scanAudit, query, args...)
+	return list, errorf(err, "read the audit log")
+}
+
+func (f AuditFilter) query() (string, []any) {
 	var w where
 	for _, is := range []struct{ column, value string }{
 		{"actor_id", f.ActorID}, {"object_id", f.ObjectID}, {"object_kind", f.ObjectKind}, {"action", f.Action},
@@ -159,8 +165,7 @@ func (s *Store) AuditRows(ctx context.Context, f AuditFilter) ([]AuditRow, error
 	if f.After > 0 {
 		w.add("seq > ?", f.After)
 	}
-	list, err := all(ctx, s.readers, scanAudit, selectAudit+w.String()+" ORDER BY seq DESC"+limit(f.Limit), w.args...)
-	return list, errorf(err, "read the audit log")
+	return selectAudit + w.String() + " ORDER BY seq DESC" + limit(f.Limit), w.args
 }
 
 // AuditVerdict is what a check of the whole chain found.

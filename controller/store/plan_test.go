@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/secrets"
 )
@@ -45,6 +46,26 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 			if strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "INDEX") && !strings.Contains(step, "join_tokens") {
 				t.Errorf("prune %d: %s", i, step)
 			}
+		}
+	}
+}
+
+// The audit log is never pruned: no page of it may read all of it.
+func TestTheAuditLogIsReadThroughAnIndex(t *testing.T) {
+	t.Parallel()
+	s := openForPlans(t)
+	for name, f := range map[string]AuditFilter{
+		"all": {Before: 9}, "by actor": {ActorID: "x", Before: 9}, "by object": {ObjectID: "x"}, "by kind": {ObjectKind: "x"},
+		"by action": {Action: "x", After: 3}, "since": {Since: time.Unix(5, 0)}, "between": {Since: time.Unix(5, 0), Until: time.Unix(9, 0)},
+	} {
+		f.Limit = 10
+		query, args := f.query()
+		plan, err := s.Plan(t.Context(), query, args...)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if len(plan) == 0 || !strings.Contains(plan[0], "INDEX") {
+			t.Errorf("%s: %q", name, plan)
 		}
 	}
 }
