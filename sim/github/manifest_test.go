@@ -117,9 +117,9 @@ func TestAManifestIsRefusedAsGitHubDoes(t *testing.T) {
 	r.as("", "POST", "/app-manifests/"+to.Query().Get("code")+"/conversions", "").want(201).says(`"webhook_secret":null`).says(`"login":"octocat"`)
 	r.as(r.appJWT(nil), "GET", "/app/hook/config", "").want(404)
 
-	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	late := newRig(t, Options{Now: func() time.Time { return now }})
+	c := newClock()
+	late := newRig(t, Options{Now: c.now})
 	_, to = late.visit("POST", "/settings/apps/new", late.manifest(nil))
-	now = now.Add(manifestLife + time.Second)
+	c.add(manifestLife + time.Second)
 	late.as("", "POST", "/app-manifests/"+to.Query().Get("code")+"/conversions", "").want(404)
 }
