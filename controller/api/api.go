@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -37,6 +39,10 @@ type Options struct {
 	// Secure says that browsers reach the server over TLS, so that cookies are kept from plain HTTP.
 	Secure bool
 	Limits Limits
+	// PublicURL is where browsers and GitHub reach the server; empty when nobody said.
+	PublicURL string
+	// GitHub asks GitHub; nil is a client with timeouts.
+	GitHub *http.Client
 	// Rest serves the routes outside the API: health, metrics, webhooks and the agents.
 	Rest http.Handler
 }
@@ -52,6 +58,9 @@ type Server struct {
 	secure  bool
 	limits  Limits
 	rest    http.Handler
+	public  string // PublicURL without a slash at its end
+	apps    *github.Apps
+	flows   *flows
 
 	api    huma.API
 	router *chi.Mux
@@ -74,11 +83,12 @@ func New(o Options) *Server {
 	s := &Server{
 		store: o.Store, fleet: o.Fleet, signin: o.SignIn, version: o.Version, now: o.Now, log: o.Logger, secure: o.Secure,
 		limits: o.Limits.orDefault(), rest: o.Rest, router: chi.NewMux(), served: map[string]bool{}, busy: newInFlight(),
+		public: strings.TrimRight(o.PublicURL, "/"), apps: github.NewApps(o.GitHub, o.Now), flows: newFlows(o.Now),
 	}
 	s.api = humachi.New(s.router, openAPIConfig(o.Version))
 	s.api.UseMiddleware(s.guard)
 	for _, add := range []func(*Server){
-		addPools,
+		addPools, addInstallations, addGitHubApps, addManifest, addDeliveries,
 	} {
 		add(s)
 	}
