@@ -161,6 +161,9 @@ func (s *Server) adopt(ctx context.Context, a store.GitHubApp, list []github.App
 		fresh = append(fresh, row)
 		out.Created = append(out.Created, s.viewInstallation(row))
 	}
+	if len(fresh) == 0 && !requestOf(ctx).guard.Writes() {
+		return out, nil // a page that was loaded again
+	}
 	err = s.do(ctx, change{kind: "github_app", id: a.ID, name: a.Name, after: out}, func(ctx context.Context) error {
 		if len(fresh) == 0 {
 			return nil

@@ -185,7 +185,10 @@ func (s *Server) finishManifest(ctx context.Context, in *finishManifest) (*appOu
 	if x == nil || !sameFlow(principal(ctx), x.who) {
 		return nil, problem(http.StatusNotFound, "There is no such attempt to make an App: it took more than an hour, or the controller was restarted.", "Begin again.")
 	}
-	a, err := s.finish(ctx, x, in.Body.Code)
+	a, fresh, err := s.finish(ctx, x, in.Body.Code)
+	if err == nil && !fresh {
+		err = s.do(ctx, change{kind: "github_app", id: a.ID, name: a.Name, before: viewApp(a), after: viewApp(a)}, func(context.Context) error { return nil })
+	}
 	return &appOutput{viewApp(a)}, err
 }
 
@@ -198,16 +201,15 @@ func sameFlow(who, began auth.Principal) bool {
 }
 
 // finish exchanges GitHub's code for the App and writes it down, once; later calls return what the first made. The App's key is
-// given once, so neither step ends because a browser went away.
-func (s *Server) finish(ctx context.Context, x *flow, code string) (store.GitHubApp, error) {
+// given once, so neither step ends because a browser went away. fresh says that this call made it.
+func (s *Server) finish(ctx context.Context, x *flow, code string) (a store.GitHubApp, fresh bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.app != nil {
-		a := *x.app
-		return a, s.do(ctx, change{kind: "github_app", id: a.ID, name: a.Name, after: viewApp(a)}, func(context.Context) error { return nil })
+		return *x.app, false, nil
 	}
 	if err := s.mayStill(ctx, x.who); err != nil {
-		return store.GitHubApp{}, err
+		return a, false, err
 	}
 	ctx = context.WithoutCancel(ctx)
 	if x.made == nil {
@@ -215,23 +217,23 @@ func (s *Server) finish(ctx context.Context, x *flow, code string) (store.GitHub
 		defer cancel()
 		made, err := s.apps.Convert(asking, x.base, code)
 		if err != nil {
-			return store.GitHubApp{}, conversionProblem(err)
+			return a, false, conversionProblem(err)
 		}
 		x.made = &made
 	}
-	a := store.GitHubApp{
+	a = store.GitHubApp{
 		ID: store.NewID(store.IDApp), BaseURL: x.base, AppID: x.made.ID, Slug: x.made.Slug, Name: x.made.Name, Owner: x.made.Owner.Name(),
 		HTMLURL: x.made.HTMLURL, PrivateKey: x.made.PrivateKey, WebhookSecret: x.made.WebhookSecret, CreatedAt: s.now(),
 	}
-	err := s.do(ctx, change{kind: "github_app", id: a.ID, name: a.Name, after: viewApp(a)}, func(ctx context.Context) (err error) {
+	err = s.do(ctx, change{kind: "github_app", id: a.ID, name: a.Name, after: viewApp(a)}, func(ctx context.Context) (err error) {
 		a, err = s.store.CreateGitHubApp(ctx, a)
 		return err
 	})
 	if err != nil {
-		return a, err // the App is kept in the flow: a second try writes it
+		return a, false, err // the App is kept in the flow: a second try writes it
 	}
 	x.made, x.app = nil, &a
-	return a, nil
+	return a, true, nil
 }
 
 func conversionProblem(err error) error {

@@ -114,7 +114,7 @@ func (s *Server) manifestCreated(w http.ResponseWriter, r *http.Request) {
 		s.showError(w, r, problem(http.StatusBadRequest, "GitHub did not send you here: its code, or its word for this attempt, is missing.", "Begin again."))
 		return
 	}
-	a, err := s.finish(ctx, x, q.Get("code"))
+	a, _, err := s.finish(ctx, x, q.Get("code"))
 	if err != nil {
 		s.showError(w, r, err)
 		return

@@ -168,9 +168,19 @@ func (s *Server) installPage(w http.ResponseWriter, r *http.Request) {
 	to, said := s.app.setupURL, url.Values{"setup_action": {"request"}, "state": {r.URL.Query().Get("state")}}
 	if !s.world.approval {
 		said.Set("setup_action", "install")
-		said.Set("installation_id", strconv.FormatInt(s.install(s.app.owner).id, 10))
-		s.touch()
+		said.Set("installation_id", strconv.FormatInt(s.installed(s.app.owner).id, 10))
 	}
 	s.mu.Unlock()
 	redirect(w, r, to, said)
+}
+
+// installed is the App's installation on an account: there is one at most. Called under mu.
+func (s *Server) installed(acc *account) *installation {
+	for _, in := range s.world.installations {
+		if in.account == acc {
+			return in
+		}
+	}
+	s.touch()
+	return s.install(acc)
 }
