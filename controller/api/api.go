@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
 	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -47,6 +49,10 @@ type Options struct {
 	Running *config.Config
 	// LoadSettings merges the settings' layers as a start would, over these rows of the database; nil knows no file and no environment.
 	LoadSettings func(database map[string]string) (*config.Config, error)
+	// PublicURL is where browsers and GitHub reach the server; empty when nobody said.
+	PublicURL string
+	// GitHub asks GitHub; nil is a client with timeouts.
+	GitHub *http.Client
 	// Rest serves the routes outside the API: health, metrics, webhooks and the agents.
 	Rest http.Handler
 }
@@ -62,6 +68,9 @@ type Server struct {
 	secure  bool
 	limits  Limits
 	rest    http.Handler
+	public  string // PublicURL without a slash at its end
+	apps    *github.Apps
+	flows   *flows
 
 	publicMetrics bool
 	running       *config.Config
@@ -96,11 +105,12 @@ func New(o Options) *Server {
 		store: o.Store, fleet: o.Fleet, signin: o.SignIn, version: o.Version, now: o.Now, log: o.Logger, secure: o.Secure,
 		limits: o.Limits.orDefault(), rest: o.Rest, router: chi.NewMux(), served: map[string]bool{}, busy: newInFlight(),
 		publicMetrics: o.PublicMetrics, running: o.Running, loadSettings: o.LoadSettings,
+		public: strings.TrimRight(o.PublicURL, "/"), apps: github.NewApps(o.GitHub, o.Now), flows: newFlows(o.Now),
 	}
 	s.api = humachi.New(s.router, openAPIConfig(o.Version))
 	s.api.UseMiddleware(s.guard)
 	for _, add := range []func(*Server){
-		addPools, addSetup, addSession, addUsers, addSessions, addTokens, addJoinTokens, addSettings, addAudit,
+		addPools, addSetup, addSession, addUsers, addSessions, addTokens, addJoinTokens, addSettings, addAudit, addInstallations, addGitHubApps, addManifest, addDeliveries,
 	} {
 		add(s)
 	}

@@ -54,6 +54,7 @@ var Guards = []Guard{
 	{ID: "list-apps", Method: get, Path: "/api/v1/github/apps", Access: ByRole, Role: Admin, Area: AreaInstallations, Summary: "List the GitHub Apps made through the manifest flow"},
 	{ID: "delete-app", Method: remove, Path: "/api/v1/github/apps/{id}", Access: ByRole, Role: Admin, Area: AreaInstallations, Summary: "Forget a GitHub App"},
 	{ID: "start-manifest", Method: post, Path: "/api/v1/github/manifest", Access: ByRole, Role: Admin, Area: AreaInstallations, Summary: "Begin to make a GitHub App through the manifest flow"},
+	{ID: "finish-manifest", Method: post, Path: "/api/v1/github/manifest/{state}", Access: ByRole, Role: Admin, Area: AreaInstallations, Summary: "Take GitHub's code for the App that was made, where GitHub cannot send the browser back"},
 	{ID: "adopt-installations", Method: post, Path: "/api/v1/github/apps/{id}/adopt", Access: ByRole, Role: Admin, Area: AreaInstallations, Summary: "Take over every installation that a GitHub App has by now"},
 	{ID: "manifest-form", Method: get, Path: "/setup/github/{state}", Access: Proven, Summary: "Send the browser to GitHub with the manifest"},
 	{ID: "manifest-created", Method: get, Path: "/setup/github/{state}/created", Access: Proven, Summary: "Take GitHub's code for the App that was made"},

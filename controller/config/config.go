@@ -17,6 +17,7 @@ import (
 type Config struct {
 	DataDir   string    `koanf:"data_dir"`
 	Listen    string    `koanf:"listen"`
+	PublicURL string    `koanf:"public_url"`
 	TLS       TLS       `koanf:"tls"`
 	Secrets   Secrets   `koanf:"secrets"`
 	Log       Log       `koanf:"log"`

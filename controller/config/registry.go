@@ -104,6 +104,11 @@ var registry = []Setting{
 		Summary: "Address and port of webhooks, the agent API, health and metrics. Port 0 takes any free port.",
 	},
 	{
+		Key: "public_url", Kind: String, Effect: Restart, Group: "Controller",
+		Summary: "Address by which browsers and GitHub reach the controller, such as https://zoomies.example.org. " +
+			"A GitHub App is made with it, and its webhook is compared with it.",
+	},
+	{
 		Key: "tls.cert_file", Kind: String, Effect: Restart, Group: "Controller",
 		Summary: "PEM certificate chain to serve TLS with. Needs tls.key_file. Empty serves plain HTTP.",
 	},

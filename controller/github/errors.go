@@ -17,9 +17,10 @@ import (
 type effect int
 
 const (
-	reads   effect = iota // asking again is harmless
-	deletes               // harmless too: gone is gone
-	mints                 // not harmless: a lost answer may have left a registration
+	reads    effect = iota // asking again is harmless
+	deletes                // harmless too: gone is gone
+	mints                  // not harmless: a lost answer may have left a registration
+	converts               // not harmless: the code is spent, and a lost answer is a lost key
 )
 
 // operation describes one call for its error and its books.
@@ -29,6 +30,9 @@ type operation struct {
 	quota  string
 	cached bool // answers may be revalidated by ETag
 }
+
+// unsafe says that the call must not be made again before looking.
+func (o operation) unsafe() bool { return o.effect == mints || o.effect == converts }
 
 // answer is a refusal as GitHub worded it.
 type answer struct {
@@ -94,7 +98,7 @@ func explain(ctx context.Context, op operation, st *attempt, cause error, now ti
 		}
 	default:
 		detail = scrub(cause.Error(), "")
-		if op.effect == mints && st.maybeSent() {
+		if op.unsafe() && st.maybeSent() {
 			e.classes = append(e.classes, ErrUnknown)
 		}
 		if err := ctx.Err(); err != nil {
@@ -105,7 +109,7 @@ func explain(ctx context.Context, op operation, st *attempt, cause error, now ti
 	if len(e.classes) > 0 {
 		e.text += e.classes[0].Error() + ": "
 	}
-	e.text += detail + advice(e)
+	e.text += detail + advice(op, e)
 	return e
 }
 
@@ -127,14 +131,16 @@ func classify(op operation, a answer, now time.Time) []error {
 		return []error{ErrNameTaken}
 	case a.status == http.StatusUnprocessableEntity && op.effect == deletes:
 		return []error{ErrRunnerBusy}
-	case op.effect == mints && (a.status >= 500 || a.status == http.StatusRequestTimeout):
+	case op.unsafe() && (a.status >= 500 || a.status == http.StatusRequestTimeout):
 		return []error{ErrUnknown}
 	}
 	return nil
 }
 
-func advice(e *CallError) string {
+func advice(op operation, e *CallError) string {
 	switch {
+	case op.effect == converts:
+		return ""
 	case errors.Is(e, ErrUnauthorized):
 		return " (check the App's private key, that it is still installed, and its permissions: Actions read, and self-hosted runners write)"
 	case errors.Is(e, ErrUnknown):

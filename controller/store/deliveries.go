@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 )
 
 const deliveryColumns columns = "id, installation_id, event, action, github_job_id, received_at, outcome"
@@ -47,3 +48,37 @@ func (s *Store) IngestDelivery(ctx context.Context, d Delivery, u *JobUpdate) (f
 	})
 	return r.fresh, r.change, errorf(err, "record delivery %s", d.ID)
 }
+
+func scanDelivery(row scanner) (d Delivery, err error) {
+	err = row.Scan(&d.ID, &d.InstallationID, &d.Event, &d.Action, &d.GitHubJobID, intoTime(&d.ReceivedAt), &d.Outcome)
+	return d, err
+}
+
+// DeliveryFilter selects deliveries. Zero fields select all.
+type DeliveryFilter struct {
+	InstallationID string
+	GitHubJobID    int64
+	Before         time.Time // with BeforeID: only what is older than that delivery
+	BeforeID       string
+	Limit          int
+}
+
+const selectDelivery = "SELECT " + string(deliveryColumns) + " FROM deliveries"
+
+// Deliveries returns deliveries, newest first.
+func (s *Store) Deliveries(ctx context.Context, f DeliveryFilter) ([]Delivery, error) {
+	var w where
+	if f.InstallationID != "" {
+		w.add("installation_id = ?", f.InstallationID)
+	}
+	if f.GitHubJobID != 0 {
+		w.add("github_job_id = ?", f.GitHubJobID)
+	}
+	if f.BeforeID != "" {
+		w.add("(received_at, id) < (?, ?)", micros(f.Before), f.BeforeID)
+	}
+	list, err := all(ctx, s.readers, scanDelivery, selectDelivery+w.String()+deliveryOrder+limit(f.Limit), w.args...)
+	return list, errorf(err, "list deliveries")
+}
+
+const deliveryOrder = " ORDER BY received_at DESC, id DESC"

@@ -92,6 +92,23 @@ func TestQueriesOfEveryEventReadNoHistory(t *testing.T) {
 	}
 }
 
+// A page of deliveries must cost what it shows: no sort of what is not shown.
+func TestPagesOfDeliveriesAreInTheOrderOfAnIndex(t *testing.T) {
+	t.Parallel()
+	s := openForPlans(t)
+	for cond, index := range map[string]string{
+		"": "deliveries_newest", "installation_id = 'x' AND ": "deliveries_installation", "github_job_id = 7 AND ": "deliveries_job",
+	} {
+		plan, err := s.Plan(t.Context(), selectDelivery+" WHERE "+cond+"(received_at, id) < (5, 'x')"+deliveryOrder+" LIMIT 5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan) != 1 || !strings.HasPrefix(plan[0], "SEARCH deliveries USING INDEX "+index+" ") {
+			t.Errorf("with %q: %q", cond, plan)
+		}
+	}
+}
+
 func openForPlans(t *testing.T) *Store {
 	t.Helper()
 	dir := t.TempDir()
