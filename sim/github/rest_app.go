@@ -35,11 +35,12 @@ var routes = []route{
 	{"POST /repos/{owner}/{repo}/actions/runs/{run_id}/rerun", anInstallation, resourceCore, false, (*Server).rerun},
 	{"POST /repos/{owner}/{repo}/actions/runs/{run_id}/rerun-failed-jobs", anInstallation, resourceCore, false, (*Server).rerunFailed},
 	{"GET /repos/{owner}/{repo}/actions/jobs/{job_id}", anInstallation, resourceCore, false, (*Server).getJob},
+	{"POST /repos/{owner}/{repo}/actions/jobs/{job_id}/rerun", anInstallation, resourceCore, false, (*Server).rerunJob},
 }
 
 var (
 	appPermissions = map[string]string{
-		"actions": "read", "administration": "write", "metadata": "read", "organization_self_hosted_runners": "write",
+		"actions": "write", "administration": "write", "metadata": "read", "organization_self_hosted_runners": "write",
 	}
 	appEvents = []string{"workflow_job"}
 )
