@@ -16,6 +16,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/controller/tasks"
@@ -105,6 +106,7 @@ type Controller struct {
 	provision events.Wake
 	cleanup   events.Wake
 	poll      events.Wake
+	drains    events.Wake
 
 	minting  *crew // runners whose registration is being minted
 	retiring *crew // runners that are being withdrawn or retired
@@ -114,9 +116,11 @@ type Controller struct {
 	asking   *crew // jobs in doubt (see exits.go)
 	exits    *exits
 	links    *links
+	relay    *relay.Hub // output of runners that somebody watches
 
 	passMu   sync.Mutex // one pass at a time: two would each create what one decided
 	scrapeMu sync.Mutex // one scrape of the metrics at a time
+	warmMu   sync.Mutex // one prewarm at a time: two would each ask for what is asked already
 
 	stoodDown atomic.Bool // another controller has taken the database
 	waitingMu sync.Mutex
@@ -142,11 +146,12 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		clients: newClients(o.GitHub), now: o.Now, log: o.Logger, fleet: fleet,
 		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
 		queue:     tasks.New(o.Store, o.Now, o.Logger),
-		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(),
+		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(), drains: events.NewWake(),
 		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
 		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
 		asking: newCrew(o.Now, 1), exits: newExits(o.Settings.Scheduler), links: newLinks(),
 	}
+	c.relay = relay.New(c.nobodyWatches)
 	c.minting.wake, c.retiring.wake, c.cleaning.wake = &c.provision, &c.reconcile, &c.cleanup
 	return c, nil
 }
@@ -184,7 +189,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	master, resign := context.WithCancel(ctx) // ends when another controller takes the database
 	defer resign()
 	for _, l := range []func(context.Context){
-		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop,
+		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop, c.drainLoop,
 		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
 	} {
 		g.Go(func() error { l(master); return nil })
@@ -196,6 +201,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	c.poll.Set() // which also gets the installations' tokens before the first job needs one
 	err := g.Wait()
 	c.work.Wait()
+	c.relay.Close(relay.End{Reason: relay.Broken, Message: "The controller stops. Watch again when it is back."})
 	return err
 }
 
