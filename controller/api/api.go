@@ -15,6 +15,8 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -24,6 +26,19 @@ type Fleet interface {
 	Look()
 	// Events is where row changes are announced.
 	Events() *events.Bus
+	// HostHealth says how a host is: healthy, unhealthy, lost or joining.
+	HostHealth(h store.Host) string
+	// Explain says why a job waits, going by the fleet as it is now.
+	Explain(ctx context.Context, jobID string) (scheduler.Explanation, error)
+	// StopRunner drains a runner. store.ErrTransition says that it has ended already.
+	StopRunner(ctx context.Context, id, why string) error
+	// Prewarm has the hosts that can serve a pool fetch its images; every host's verdict says whether it was asked.
+	Prewarm(ctx context.Context, p store.Pool) (images []string, hosts []scheduler.HostVerdict, err error)
+	// RerunJob and CancelRun ask GitHub; their errors are those of package github.
+	RerunJob(ctx context.Context, j store.Job) error
+	CancelRun(ctx context.Context, j store.Job) error
+	// WatchLogs follows a runner's output. relay.ErrFull when too many do. The caller closes the viewer.
+	WatchLogs(ctx context.Context, r store.Runner) (*relay.Viewer, error)
 }
 
 // Options make a server.
@@ -78,7 +93,7 @@ func New(o Options) *Server {
 	s.api = humachi.New(s.router, openAPIConfig(o.Version))
 	s.api.UseMiddleware(s.guard)
 	for _, add := range []func(*Server){
-		addPools,
+		addPools, addPrewarm, addHosts, addQueue, addRunners, addJobs,
 	} {
 		add(s)
 	}
