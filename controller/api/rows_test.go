@@ -46,7 +46,7 @@ func (r *rig) job(in store.Installation, id int64, edit ...func(*store.JobUpdate
 	r.t.Helper()
 	u := store.JobUpdate{
 		InstallationID: in.ID, GitHubID: id, RunID: 100 + id, RunAttempt: 1, Repository: "acme/app", Workflow: "ci", Name: fmt.Sprint("test ", id),
-		Labels: []string{"zoomies"}, State: store.JobQueued, QueuedAt: r.now.now(),
+		Labels: []string{"zoomies"}, State: store.JobQueued, QueuedAt: r.now.now().Add(-time.Second),
 	}
 	for _, e := range edit {
 		e(&u)
