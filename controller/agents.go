@@ -13,6 +13,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -194,7 +195,15 @@ func (c *Controller) finished(ctx context.Context, t store.Task, res protocol.Ta
 			}
 			return c.removeWorkload(ctx, r)
 		}
-	case protocol.TaskPrewarm, protocol.TaskStreamLogs, protocol.TaskCancelLogs: // no runner's life hangs on them
+	case protocol.TaskStreamLogs:
+		if !res.OK {
+			c.relay.Fail(t.RunnerID, relay.End{Reason: relay.Failed, Message: "The runner's host says: " + res.Error + "."})
+		}
+	case protocol.TaskPrewarm:
+		if !res.OK {
+			c.log.Warn("a host could not fetch an image in advance", "host", t.HostID, "err", res.Error)
+		}
+	case protocol.TaskCancelLogs: // its stream has ended anyway
 	}
 	return nil
 }
@@ -368,10 +377,22 @@ func (c *Controller) judgeVersion(ctx context.Context, r store.Runner, message s
 	})
 }
 
-// SendLogs relays a runner's output to its viewers; without any, it says so at once.
-func (a agents) SendLogs(ctx context.Context, cred protocol.Credential, stream string, _ io.Reader) error {
-	if _, err := a.host(ctx, cred); err != nil {
+// SendLogs relays a runner's output to its viewers, until it or their interest ends; without any, it says so at once.
+func (a agents) SendLogs(ctx context.Context, cred protocol.Credential, stream string, r io.Reader) error {
+	h, err := a.host(ctx, cred)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: nobody watches stream %s", protocol.ErrConflict, stream)
+	s := a.c.relay.Find(h.ID, stream)
+	if s == nil {
+		return fmt.Errorf("%w: nobody watches this stream", protocol.ErrConflict)
+	}
+	if err := a.c.logsBegun(ctx, s); err != nil {
+		return err
+	}
+	err = a.c.relay.Send(ctx, h.ID, stream, r)
+	if errors.Is(err, relay.ErrNobody) {
+		return fmt.Errorf("%w: %w", protocol.ErrConflict, err)
+	}
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/controller/tasks"
 )
@@ -47,8 +48,10 @@ type Options struct {
 	// GitHub makes the client of an installation; clients are kept until the installation changes.
 	GitHub  func(store.Installation) (github.API, error)
 	Version string
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Reload reads the settings anew, for ApplySettings; nil reads none.
+	Reload func(context.Context) (Settings, error)
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Controller is one running control plane.
@@ -57,6 +60,7 @@ type Controller struct {
 	set      atomic.Pointer[Settings] // see settings
 	holder   store.Holder
 	clients  *clients
+	reload   func(context.Context) (Settings, error)
 	version  string
 	now      func() time.Time
 	log      *slog.Logger
@@ -72,6 +76,7 @@ type Controller struct {
 	provision events.Wake
 	cleanup   events.Wake
 	poll      events.Wake
+	drains    events.Wake
 
 	minting  *crew // runners whose registration is being minted
 	retiring *crew // runners that are being withdrawn or retired
@@ -81,9 +86,11 @@ type Controller struct {
 	asking   *crew // jobs in doubt (see exits.go)
 	exits    *exits
 	links    *links
+	relay    *relay.Hub // output of runners that somebody watches
 
 	passMu   sync.Mutex // one pass at a time: two would each create what one decided
 	scrapeMu sync.Mutex // one scrape of the metrics at a time
+	warmMu   sync.Mutex // one prewarm at a time: two would each ask for what is asked already
 
 	stoodDown atomic.Bool // another controller has taken the database
 	waitingMu sync.Mutex
@@ -106,15 +113,16 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		store: o.Store, holder: o.Holder, version: o.Version,
-		clients: newClients(o.GitHub), now: o.Now, log: o.Logger, fleet: fleet,
+		clients: newClients(o.GitHub), reload: o.Reload, now: o.Now, log: o.Logger, fleet: fleet,
 		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
 		queue:     tasks.New(o.Store, o.Now, o.Logger),
-		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(),
+		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(), drains: events.NewWake(),
 		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
 		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
 		asking: newCrew(o.Now, 1), exits: newExits(), links: newLinks(),
 	}
 	c.Apply(o.Settings)
+	c.relay = relay.New(c.nobodyWatches)
 	c.minting.wake, c.retiring.wake, c.cleaning.wake = &c.provision, &c.reconcile, &c.cleanup
 	return c, nil
 }
@@ -152,7 +160,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	master, resign := context.WithCancel(ctx) // ends when another controller takes the database
 	defer resign()
 	for _, l := range []func(context.Context){
-		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop,
+		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop, c.drainLoop,
 		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
 	} {
 		g.Go(func() error { l(master); return nil })
@@ -164,6 +172,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	c.poll.Set() // which also gets the installations' tokens before the first job needs one
 	err := g.Wait()
 	c.work.Wait()
+	c.relay.Close(relay.End{Reason: relay.Broken, Message: "The controller stops. Watch again when it is back."})
 	return err
 }
 

@@ -109,10 +109,49 @@ func (c *Controller) endDrains(ctx context.Context) error {
 				return err
 			})
 		case late:
-			errs = append(errs, c.stopWorkload(ctx, r))
+			errs = append(errs, c.blameDrain(ctx, r), c.stopWorkload(ctx, r))
+		case !r.Ephemeral:
+			errs = append(errs, c.leaveIfDone(ctx, r))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// blameDrain marks the job of a runner that is stopped since its drain has lasted too long: its workflow is not at fault.
+func (c *Controller) blameDrain(ctx context.Context, r store.Runner) error {
+	if r.JobID == "" {
+		return nil
+	}
+	j, err := c.store.Job(ctx, r.JobID)
+	if err != nil || j.FleetFault != "" {
+		return err
+	}
+	return c.blameFleet(ctx, r, fmt.Sprintf("its runner was drained and the job did not finish within %s: %s", DrainGrace, r.Message))
+}
+
+// leaveIfDone takes away a runner that would take one job after the other, and was told to go, when its job is over.
+func (c *Controller) leaveIfDone(ctx context.Context, r store.Runner) error {
+	if r.JobID == "" {
+		return nil
+	}
+	j, err := c.store.Job(ctx, r.JobID)
+	if err != nil || j.State != store.JobCompleted {
+		return err
+	}
+	c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error {
+		_, err := c.leave(ctx, r, r.Message)
+		return err
+	})
+	return nil
+}
+
+// drainLoop sees to drains that an operator has just asked for, so that they begin at once.
+func (c *Controller) drainLoop(ctx context.Context) {
+	every(ctx, HousekeepingTick, c.drains.C(), func(ctx context.Context) {
+		if err := c.endDrains(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("cannot see to the runners that are draining", "err", err)
+		}
+	})
 }
 
 func (c *Controller) stopWorkload(ctx context.Context, r store.Runner) error {

@@ -101,6 +101,9 @@ func (c *Controller) apply(ctx context.Context, snap scheduler.Snapshot, plan sc
 				continue // planned again when it is known what became of the pool's jobs
 			}
 			c.spawn(ctx, c.retiring, installation[a.PoolID], a.RunnerID, func(ctx context.Context) error { return c.retire(ctx, a.RunnerID, a.Reason) })
+		case scheduler.Drain:
+			_, err = c.drainRunner(ctx, a.RunnerID, a.Reason)
+			err = ignoreTransition(err)
 		case scheduler.Create:
 			creates = append(creates, a)
 		}
@@ -197,6 +200,7 @@ func (c *Controller) runnerMoved(ctx context.Context, r store.Runner) {
 	c.bus.Publish(events.RunnerChanged, r.ID)
 	c.reconcile.Set()
 	c.observeStages(ctx, r)
+	c.askForLogs(ctx, r.ID)
 	if r.State == store.RunnerRemoved || r.State == store.RunnerFailed {
 		if r.StateAt.Equal(r.FinishedAt) { // not a failed one that is put away
 			c.metrics.Inc(metrics.RunnersEnded, c.poolName(ctx, r.PoolID), string(r.State))

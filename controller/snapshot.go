@@ -34,6 +34,10 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 			held[in.ID] = hold{fmt.Sprintf("GitHub asked us to wait until %s: %s", in.HoldUntil.UTC().Format(time.RFC3339), in.HoldReason), in.HoldUntil}
 		}
 	}
+	paused, err := c.store.QueuePause(ctx)
+	if err != nil {
+		return fail("whether the queue is paused", err)
+	}
 	pools, err := c.store.Pools(ctx)
 	if err != nil {
 		return fail("pools", err)
@@ -46,7 +50,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		s.Pools = append(s.Pools, scheduler.Pool{
 			ID: p.ID, Name: p.Name, Labels: p.Labels, Backend: p.Backend, OS: p.OS, Arch: p.Arch,
 			HostSelector: p.HostSelector, Repository: p.Repository, Account: account[p.InstallationID], Installation: p.InstallationID,
-			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: h.why, HeldUntil: h.until,
+			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: h.why, HeldUntil: h.until, Paused: pauseOf(paused, p),
 			IdleTimeout: p.IdleTimeout, ScaleUpDelay: p.ScaleUpDelay, MaxLifetime: p.MaxLifetime, RepoLimit: p.RepoLimit,
 		})
 	}
@@ -96,6 +100,17 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 // them tells of runs on a runner of any, since GitHub knows no difference between their registrations.
 func accountOf(in store.Installation) string { return in.BaseURL + " " + strings.ToLower(in.Account) }
 
+// pauseOf is what keeps a pool from new runners because somebody wants it so; nil when nothing does.
+func pauseOf(queue store.QueuePause, p store.Pool) *scheduler.Pause {
+	switch {
+	case queue.Paused():
+		return &scheduler.Pause{Queue: true, Since: queue.Since, By: queue.By, Reason: queue.Reason}
+	case !p.PausedAt.IsZero():
+		return &scheduler.Pause{Since: p.PausedAt, Reason: p.PauseReason}
+	}
+	return nil
+}
+
 // schedulerRunner says what a runner is to the decision. executing means that a job names it as its runner.
 func schedulerRunner(r store.DemandRunner, repo map[string]string, executing bool) scheduler.Runner {
 	of := r.JobID
@@ -121,7 +136,7 @@ func schedulerRunner(r store.DemandRunner, repo map[string]string, executing boo
 func schedulerHost(h store.Host) scheduler.Host {
 	out := scheduler.Host{
 		ID: h.ID, Name: h.Name, OS: h.OS, Arch: h.Arch, Labels: h.Labels, Capacity: h.Capacity,
-		Cordoned: h.Cordoned, Lost: !h.LostAt.IsZero(), LastHeartbeat: h.LastHeartbeatAt,
+		Cordoned: h.Cordoned, Draining: h.Draining, Lost: !h.LostAt.IsZero(), LastHeartbeat: h.LastHeartbeatAt,
 		DiskUsed: h.DiskUsed(),
 	}
 	for _, b := range h.Backends {

@@ -6,8 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,6 +19,8 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -30,6 +32,19 @@ type Fleet interface {
 	Events() *events.Bus
 	// ApplySettings has the loops take over those settings that count at once. They are written already.
 	ApplySettings(ctx context.Context) error
+	// HostHealth says how a host is: healthy, unhealthy, lost or joining.
+	HostHealth(h store.Host) string
+	// Explain says why a job waits, going by the fleet as it is now.
+	Explain(ctx context.Context, jobID string) (scheduler.Explanation, error)
+	// StopRunner drains a runner. store.ErrTransition says that it has ended already.
+	StopRunner(ctx context.Context, id, why string) error
+	// Prewarm has the hosts that can serve a pool fetch its images; every host's verdict says whether it was asked.
+	Prewarm(ctx context.Context, p store.Pool) (images []string, hosts []scheduler.HostVerdict, err error)
+	// RerunJob and CancelRun ask GitHub; their errors are those of package github.
+	RerunJob(ctx context.Context, j store.Job) error
+	CancelRun(ctx context.Context, j store.Job) error
+	// WatchLogs follows a runner's output. relay.ErrFull when too many do. The caller closes the viewer.
+	WatchLogs(ctx context.Context, r store.Runner) (*relay.Viewer, error)
 }
 
 // Options make a server.
@@ -99,7 +114,9 @@ func New(o Options) *Server {
 		o.Running = config.Default()
 	}
 	if o.LoadSettings == nil {
-		o.LoadSettings = func(rows map[string]string) (*config.Config, error) { return config.Load(config.LoadOptions{Database: rows}) }
+		o.LoadSettings = func(rows map[string]string) (*config.Config, error) {
+			return config.Load(config.LoadOptions{Database: rows})
+		}
 	}
 	s := &Server{
 		store: o.Store, fleet: o.Fleet, signin: o.SignIn, version: o.Version, now: o.Now, log: o.Logger, secure: o.Secure,
@@ -110,7 +127,7 @@ func New(o Options) *Server {
 	s.api = humachi.New(s.router, openAPIConfig(o.Version))
 	s.api.UseMiddleware(s.guard)
 	for _, add := range []func(*Server){
-		addPools, addSetup, addSession, addUsers, addSessions, addTokens, addJoinTokens, addSettings, addAudit, addInstallations, addGitHubApps, addManifest, addDeliveries,
+		addPools, addSetup, addSession, addUsers, addSessions, addTokens, addJoinTokens, addSettings, addAudit, addInstallations, addGitHubApps, addManifest, addDeliveries, addPrewarm, addHosts, addQueue, addRunners, addJobs,
 	} {
 		add(s)
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -37,37 +36,21 @@ type (
 
 func addDeliveries(s *Server) { register(s, "list-deliveries", s.listDeliveries) }
 
-// newestFirst is how deliveries are sorted, for their cursors.
-const newestFirst = "-received_at"
-
 func (s *Server) listDeliveries(ctx context.Context, in *listDeliveries) (*deliveriesOutput, error) {
-	at, err := parseCursor(in.Cursor, newestFirst)
+	at, err := in.after()
 	if err != nil {
 		return nil, err
 	}
-	f := store.DeliveryFilter{InstallationID: in.InstallationID, GitHubJobID: in.GitHubJobID, BeforeID: at.ID, Limit: in.Limit + 1}
-	if at.ID != "" {
-		micros, err := strconv.ParseInt(at.Key, 10, 64)
-		if err != nil {
-			return nil, invalid("query.cursor", "the cursor is not one of this list's")
-		}
-		f.Before = time.UnixMicro(micros)
-	}
-	rows, err := s.store.Deliveries(ctx, f)
+	rows, err := s.store.Deliveries(ctx, store.DeliveryFilter{InstallationID: in.InstallationID, GitHubJobID: in.GitHubJobID, After: at, Limit: in.Limit + 1})
 	if err != nil {
 		return nil, err
 	}
-	page := Page[Delivery]{Items: []Delivery{}}
-	if len(rows) > in.Limit {
-		rows = rows[:in.Limit]
-		last := rows[len(rows)-1]
-		page.NextCursor = cursor{Sort: newestFirst, Key: strconv.FormatInt(last.ReceivedAt.UnixMicro(), 10), ID: last.ID}.String()
+	return &deliveriesOutput{pageOf(rows, in.Limit, func(d store.Delivery) store.After { return store.After{At: d.ReceivedAt, ID: d.ID} }, viewDelivery)}, nil
+}
+
+func viewDelivery(d store.Delivery) Delivery {
+	return Delivery{
+		ID: d.ID, InstallationID: d.InstallationID, Event: d.Event, Action: d.Action, GitHubJobID: d.GitHubJobID,
+		ReceivedAt: d.ReceivedAt, Outcome: d.Outcome,
 	}
-	for _, d := range rows {
-		page.Items = append(page.Items, Delivery{
-			ID: d.ID, InstallationID: d.InstallationID, Event: d.Event, Action: d.Action, GitHubJobID: d.GitHubJobID,
-			ReceivedAt: d.ReceivedAt, Outcome: d.Outcome,
-		})
-	}
-	return &deliveriesOutput{page}, nil
 }

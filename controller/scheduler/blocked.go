@@ -18,6 +18,9 @@ func (d *pass) blocked(p *poolWork) *Blocked {
 	}
 	b := &Blocked{Wanted: short, Until: p.stopUntil}
 	switch p.stop {
+	case stopPaused:
+		b.Paused = true
+		b.Fix = p.Paused.fix(p.Name)
 	case stopHeld:
 		b.Fix = "Nothing to do but wait until the hold is over: " + p.Held + "."
 	case stopBackoff:
@@ -60,6 +63,8 @@ func (s *shape) fix() string {
 		return "Uncordon the one host that would fit."
 	case n[causeCordoned] > 1:
 		return fmt.Sprintf("Uncordon one of the %s that would fit.", count(n[causeCordoned], "cordoned host"))
+	case n[causeDraining] > 0:
+		return fmt.Sprintf("Uncordon %s that would fit and is being drained, or join another host.", count(n[causeDraining], "host"))
 	case n[causeUnhealthy]+n[causeLost] > 0:
 		return fmt.Sprintf("Bring back %s whose agent has gone silent: check its power, its network and the agent.",
 			count(n[causeUnhealthy]+n[causeLost], "host"))

@@ -37,8 +37,8 @@ type pass struct {
 	jobs      []queuedJob
 	unmatched []Unmatched
 
-	removes, fails, retires, withdraws []Action
-	creates                            []placement
+	removes, fails, retires, withdraws, drains []Action
+	creates                                    []placement
 }
 
 func decide(s *Snapshot) *pass {
@@ -48,6 +48,7 @@ func decide(s *Snapshot) *pass {
 	d.takeJobs(s.Jobs)
 	for _, p := range d.pools {
 		d.reap(p)
+		d.empty(p)
 		d.demand(p)
 		d.shrink(p)
 		p.cover()
@@ -79,6 +80,9 @@ func (d *pass) takeRunners(runners []Runner) {
 		}
 		if p := byID[r.PoolID]; p != nil {
 			p.add(r)
+			if r.State == busy && d.emptying(r) != nil {
+				p.evicted = append(p.evicted, r)
+			}
 		} else {
 			d.strays = append(d.strays, r)
 		}
@@ -169,7 +173,7 @@ func compareCopies(a, b *Job) int {
 // plan lists what was decided, in the order of the kinds.
 func (d *pass) plan() Plan {
 	plan := Plan{
-		Actions:   slices.Concat(d.removes, d.fails, d.retires, d.withdraws),
+		Actions:   slices.Concat(d.removes, d.fails, d.retires, d.withdraws, d.drains),
 		Pools:     make([]PoolDecision, 0, len(d.pools)),
 		Unmatched: d.unmatched,
 	}

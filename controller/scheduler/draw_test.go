@@ -55,6 +55,9 @@ func drawSnapshot(t *rapid.T) Snapshot {
 		if chance("held", 8) {
 			p.Held = "GitHub asked us to wait"
 		}
+		if chance("paused", 6) {
+			p.Paused = &Pause{Queue: chance("queue", 2), Since: age("paused since", 600), By: pick("by", "", "ada"), Reason: pick("why", "", "the rack is hot")}
+		}
 		if chance("delay", 4) {
 			p.ScaleUpDelay = 30 * time.Second
 		}
@@ -68,6 +71,9 @@ func drawSnapshot(t *rapid.T) Snapshot {
 			ID: fmt.Sprint("hst_", i), Name: fmt.Sprint(pick("host", "h", "g"), i), OS: pick("host os", "", "linux", "linux", "windows"), Arch: pick("host arch", "", "x64", "aarch64"),
 			Backends: some("host backend", "podman", "docker", "Podman"), Capacity: number("capacity", 0, 5),
 			Cordoned: chance("cordoned", 6), Lost: chance("lost", 8), DiskUsed: rapid.IntRange(0, 100).Draw(t, "disk"), LastHeartbeat: age("heartbeat", 100),
+		}
+		if chance("draining", 5) {
+			h.Draining, h.Cordoned = true, true
 		}
 		if chance("labelled", 2) {
 			h.Labels = map[string]string{"zone": pick("host zone", "1", "2")}

@@ -10,6 +10,7 @@ import (
 const (
 	causePlatform  = "platform"
 	causeSelector  = "selector"
+	causeDraining  = "draining"
 	causeCordoned  = "cordoned"
 	causeLost      = "lost"
 	causeUnhealthy = "unhealthy"
@@ -56,6 +57,9 @@ var fits = []func(*pass, *shape, *room) string{
 		return ""
 	},
 	func(_ *pass, _ *shape, h *room) string {
+		if h.Draining {
+			return causeDraining
+		}
 		if h.Cordoned {
 			return causeCordoned
 		}
@@ -136,7 +140,7 @@ func (s *shape) sort(d *pass) {
 			if cause == causeDisk {
 				s.noSpace = append(s.noSpace, h)
 			}
-			if cause == s.lacksBackend() && !h.Cordoned && !h.Lost && !d.silent(h) {
+			if cause == s.lacksBackend() && !h.Draining && !h.Cordoned && !h.Lost && !d.silent(h) {
 				for _, b := range h.backends {
 					offers[b] = true
 				}

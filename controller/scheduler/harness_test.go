@@ -143,7 +143,7 @@ func apply(s Snapshot, p Plan) Snapshot {
 		case Fail:
 			r := &s.Runners[at(a.RunnerID)]
 			r.State, r.StateAt, r.FinishedAt = failed, s.Now, s.Now
-		case Retire, Withdraw:
+		case Retire, Withdraw, Drain:
 			r := &s.Runners[at(a.RunnerID)]
 			r.State, r.StateAt = "draining", s.Now
 		case Create:

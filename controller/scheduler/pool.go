@@ -21,6 +21,7 @@ type poolWork struct {
 	starting, idle []*Runner
 	failed         []*Runner
 	busy           int
+	evicted        []*Runner      // busy ones whose host is told to empty
 	leaving        int            // draining: it still holds a slot and a place under the maximum
 	busyBy         map[string]int // by repository, only with a repository limit
 	was            int            // live runners in the snapshot
@@ -51,6 +52,7 @@ type stop int
 
 const (
 	notStopped stop = iota
+	stopPaused
 	stopHeld
 	stopBackoff
 	stopLeaving

@@ -42,6 +42,7 @@ type Pool struct {
 	Enabled      bool
 	Held         string        // when not empty, why nothing may be created now (GitHub asked us to wait, …)
 	HeldUntil    time.Time     // when Held ends, for people to read; zero when nobody knows
+	Paused       *Pause        // when somebody wants nothing created for it; what is there goes on
 	IdleTimeout  time.Duration // a surplus idle runner leaves after it; 0 is at once
 	ScaleUpDelay time.Duration
 	MaxLifetime  time.Duration // 0 takes Tunables.MaxLifetime
@@ -77,6 +78,7 @@ type Host struct {
 	Backends      []string // usable ones
 	Capacity      int
 	Cordoned      bool
+	Draining      bool // told to empty: its runners are taken out of service, and it gets no new ones
 	Lost          bool
 	DiskUsed      int // of its fullest filesystem, in percent; 0 when it is not known
 	LastHeartbeat time.Time
@@ -98,6 +100,7 @@ const (
 	Fail     Kind = "fail"     // it did not come online in time
 	Retire   Kind = "retire"   // an idle runner past its lifetime, its timeout or its pool
 	Withdraw Kind = "withdraw" // a starting runner that nothing needs any more
+	Drain    Kind = "drain"    // a busy runner whose host empties: it may finish its job, within the grace of a drain
 	Create   Kind = "create"
 )
 
@@ -131,6 +134,7 @@ type Blocked struct {
 	AtCapacity bool      // every host that fits is merely full, or draining runners fill the maximum: a normal state
 	Until      time.Time // when a backoff or a hold ends; zero where it does not apply
 	Backends   []string  // other backends that fitting hosts offer
+	Paused     bool      // somebody wants it so: no trouble, and over when they say so
 }
 
 // Cause counts hosts.

@@ -78,6 +78,11 @@ func WithAudited(ctx context.Context, a *Audited) context.Context {
 	return context.WithValue(ctx, auditedKey{}, a)
 }
 
+// WithoutAudit returns a context whose writes record nothing: they are no part of what was asked for, and may outlive its failure.
+func WithoutAudit(ctx context.Context) context.Context {
+	return context.WithValue(ctx, auditedKey{}, nil)
+}
+
 // record writes what the context of a write wants recorded with it.
 func (a *Audited) record(ctx context.Context, t *tx, now time.Time) error {
 	if a.Claim != nil {

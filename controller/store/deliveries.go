@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 )
 
 const deliveryColumns columns = "id, installation_id, event, action, github_job_id, received_at, outcome"
@@ -58,8 +57,7 @@ func scanDelivery(row scanner) (d Delivery, err error) {
 type DeliveryFilter struct {
 	InstallationID string
 	GitHubJobID    int64
-	Before         time.Time // with BeforeID: only what is older than that delivery
-	BeforeID       string
+	After          After // where the page before ended
 	Limit          int
 }
 
@@ -74,9 +72,7 @@ func (s *Store) Deliveries(ctx context.Context, f DeliveryFilter) ([]Delivery, e
 	if f.GitHubJobID != 0 {
 		w.add("github_job_id = ?", f.GitHubJobID)
 	}
-	if f.BeforeID != "" {
-		w.add("(received_at, id) < (?, ?)", micros(f.Before), f.BeforeID)
-	}
+	f.After.in(&w, "received_at")
 	list, err := all(ctx, s.readers, scanDelivery, selectDelivery+w.String()+deliveryOrder+limit(f.Limit), w.args...)
 	return list, errorf(err, "list deliveries")
 }

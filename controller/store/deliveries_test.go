@@ -155,7 +155,7 @@ func TestDeliveriesAreReadPageByPage(t *testing.T) {
 			if len(page) < 2 {
 				return ids
 			}
-			q.Before, q.BeforeID = page[1].ReceivedAt, page[1].ID
+			q.After = store.After{At: page[1].ReceivedAt, ID: page[1].ID}
 		}
 	}
 	for want, q := range map[string]store.DeliveryFilter{

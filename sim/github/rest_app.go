@@ -38,6 +38,7 @@ var routes = []route{
 	{"POST /repos/{owner}/{repo}/actions/runs/{run_id}/rerun", anInstallation, resourceCore, false, (*Server).rerun},
 	{"POST /repos/{owner}/{repo}/actions/runs/{run_id}/rerun-failed-jobs", anInstallation, resourceCore, false, (*Server).rerunFailed},
 	{"GET /repos/{owner}/{repo}/actions/jobs/{job_id}", anInstallation, resourceCore, false, (*Server).getJob},
+	{"POST /repos/{owner}/{repo}/actions/jobs/{job_id}/rerun", anInstallation, resourceCore, false, (*Server).rerunJob},
 }
 
 var (

@@ -60,6 +60,12 @@ func TestEveryRoute(t *testing.T) {
 		r.do("GET", run+"/jobs?filter=all", "").want(200).says(`"total_count":2`)
 		r.do("POST", run+"/cancel", "").want(202)
 		r.do("POST", run+"/rerun", "").want(201)
+		again := fmt.Sprintf("/repos/acme/app/actions/jobs/%d/rerun", r.Jobs()[len(r.Jobs())-1].ID)
+		r.do("POST", again, "").want(403).says("already running")
+		r.do("POST", run+"/cancel", "").want(202)
+		r.do("POST", again, "").want(201)
+		r.do("POST", again, "").want(403).says("latest attempt")
+		r.do("GET", run+"/jobs", "").want(200).says(`"run_attempt":4`).says(`"status":"queued"`)
 		r.do("POST", run+"/cancel", "").want(202)
 
 		r.do("GET", runner, "").want(404) // ephemeral: gone with its job
@@ -71,6 +77,7 @@ func TestEveryRoute(t *testing.T) {
 	r.do("GET", "/repos/acme/app/actions/runs/1/jobs", "").want(404)
 	r.do("GET", "/repos/acme/app/actions/jobs/1", "").want(404)
 	r.do("POST", "/repos/acme/app/actions/runs/1/cancel", "").want(404)
+	r.do("POST", "/repos/acme/app/actions/jobs/1/rerun", "").want(404)
 	r.do("GET", "/repos/acme/app/actions/runs/9999999999999999999999", "").want(404)
 
 	seen := r.Stats().Requests
