@@ -90,7 +90,9 @@ func New(o Options) *Server {
 		o.Running = config.Default()
 	}
 	if o.LoadSettings == nil {
-		o.LoadSettings = func(rows map[string]string) (*config.Config, error) { return config.Load(config.LoadOptions{Database: rows}) }
+		o.LoadSettings = func(rows map[string]string) (*config.Config, error) {
+			return config.Load(config.LoadOptions{Database: rows})
+		}
 	}
 	s := &Server{
 		store: o.Store, fleet: o.Fleet, signin: o.SignIn, version: o.Version, now: o.Now, log: o.Logger, secure: o.Secure,
