@@ -94,9 +94,10 @@ func newRigWith(t *testing.T, edit func(*api.Options)) *rig {
 	r := &rig{t: t, fleet: &fleet{}, log: &bytes.Buffer{}, now: &clock{t: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}}
 	r.store = storetest.OpenWith(t, store.Options{Now: r.now.now})
 	r.seed = storetest.Seed(t, r.store)
+	log := slog.New(slog.NewTextHandler(&syncWriter{w: r.log}, nil))
 	o := api.Options{
-		Store: r.store, Fleet: r.fleet, SignIn: signin.New(signin.Options{Store: r.store, Now: r.now.now}), Version: "test", Now: r.now.now,
-		Logger: slog.New(slog.NewTextHandler(&syncWriter{w: r.log}, nil)),
+		Store: r.store, Fleet: r.fleet, SignIn: signin.New(signin.Options{Store: r.store, Now: r.now.now, Logger: log}), Version: "test", Now: r.now.now,
+		Logger: log,
 	}
 	if edit != nil {
 		edit(&o)
