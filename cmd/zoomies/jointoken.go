@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
-	"github.com/zoomies-fleet/zoomies/controller"
 )
 
 func joinTokenCommand() *cobra.Command {
@@ -54,14 +53,15 @@ func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (
 			return d.DialContext(ctx, "unix", socket)
 		},
 	}}
-	body, err := json.Marshal(controller.JoinTokenRequest{Host: host, TTL: ttl.String()})
+	body, err := json.Marshal(map[string]string{"host_name": host, "ttl": ttl.String()})
 	if err != nil {
 		return "", err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://local"+controller.PathJoinTokens, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://local/api/v1/join-tokens", bytes.NewReader(body))
 	if err != nil {
 		return "", err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
@@ -70,12 +70,22 @@ func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (
 		return "", fmt.Errorf("cannot make a join token: the controller does not answer on %s; is it running, and are you its user?: %w", socket, err)
 	}
 	defer resp.Body.Close()
-	var answer controller.JoinTokenResponse
+	var answer struct {
+		Token  string `json:"token"`
+		Detail string `json:"detail"` // of a problem
+		Errors []struct {
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return "", fmt.Errorf("cannot read the controller's answer: %w", err)
 	}
-	if answer.Error != "" {
-		return "", fmt.Errorf("cannot make a join token: %s", answer.Error)
+	if resp.StatusCode != http.StatusCreated || answer.Token == "" {
+		why := answer.Detail
+		for _, e := range answer.Errors {
+			why += "; " + e.Message
+		}
+		return "", fmt.Errorf("cannot make a join token: %s", why)
 	}
 	return answer.Token, nil
 }

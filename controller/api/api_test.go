@@ -146,9 +146,10 @@ func newRigWith(t *testing.T, edit func(*api.Options)) *rig {
 	r.store = storetest.OpenWith(t, store.Options{Now: r.now.now})
 	r.seed = storetest.Seed(t, r.store)
 	r.fleet.store, r.fleet.hub = r.store, relay.New(nil)
+	log := slog.New(slog.NewTextHandler(&syncWriter{w: r.log}, nil))
 	o := api.Options{
-		Store: r.store, Fleet: r.fleet, SignIn: signin.New(signin.Options{Store: r.store, Now: r.now.now}), Version: "test", Now: r.now.now,
-		Logger: slog.New(slog.NewTextHandler(&syncWriter{w: r.log}, nil)),
+		Store: r.store, Fleet: r.fleet, SignIn: signin.New(signin.Options{Store: r.store, Now: r.now.now, Logger: log}), Version: "test", Now: r.now.now,
+		Logger: log,
 	}
 	if edit != nil {
 		edit(&o)

@@ -129,6 +129,10 @@ var registry = []Setting{
 		Key: "log.format", Kind: String, Default: "text", Values: []string{"text", "json"}, Effect: Restart, Group: "Controller",
 		Summary: "Form of the log lines.",
 	},
+	{
+		Key: "metrics.public", Kind: Bool, Default: "false", Effect: Restart, Group: "Controller",
+		Summary: "Shows /metrics to whoever can reach it. Otherwise it needs an API token with the scope metrics:read.",
+	},
 
 	{
 		Key: "github.poll_fallback", Kind: Bool, Default: "true", Effect: Live, Group: "GitHub",
