@@ -29,3 +29,22 @@ func TestThePageNamesThePermissionsThatAreNeeded(t *testing.T) {
 		t.Errorf("the page has %d permissions, and %d are needed", n, rows)
 	}
 }
+
+// A browser is sent to that GitHub's own pages and to no other's, whatever the App's page is said to be.
+func TestTheInstallPageIsGitHubsOwn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ base, page, want string }{
+		{"", "https://github.com/apps/fleet", "https://github.com/apps/fleet/installations/new"},
+		{"", "https://github.com.evil.example/apps/fleet", ""},
+		{"", "http://github.com/apps/fleet", ""},
+		{"", "javascript:alert(1)", ""},
+		{"", "", ""},
+		{"https://ghes.example/api/v3", "https://ghes.example/github-apps/fleet", "https://ghes.example/github-apps/fleet/installations/new"},
+		{"https://ghes.example/api/v3", "https://github.com/apps/fleet", ""},
+		{"https://api.octo.ghe.com", "https://octo.ghe.com/apps/fleet", "https://octo.ghe.com/apps/fleet/installations/new"},
+	} {
+		if got := installPage(c.base, c.page); got != c.want {
+			t.Errorf("installPage(%q, %q) = %q, want %q", c.base, c.page, got, c.want)
+		}
+	}
+}
