@@ -35,6 +35,9 @@ func (s *Server) discover(ctx context.Context, row store.Installation) (store.In
 	if err := github.CheckPrivateKey(row.PrivateKey); err != nil {
 		return row, invalid("body.private_key", "%s", err)
 	}
+	if github.Held(s.now(), row.HoldUntil) {
+		return row, nil // GitHub asked to be left alone; a check later tells
+	}
 	app, err := s.apps.App(row.BaseURL, row.AppID, row.PrivateKey)
 	if err != nil {
 		return row, err

@@ -110,7 +110,7 @@ func (s *Server) adoptInstallations(ctx context.Context, in *GitHubAppPath) (*ad
 	if err != nil {
 		return nil, err
 	}
-	client, err := s.apps.App(a.BaseURL, a.AppID, a.PrivateKey)
+	client, err := s.asApp(a)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +127,15 @@ func (s *Server) adoptInstallations(ctx context.Context, in *GitHubAppPath) (*ad
 		return nil, problem(http.StatusConflict, "Somebody else connected an installation of this App meanwhile.", "Send it again.")
 	}
 	return &adoptOutput{out}, err
+}
+
+// asApp asks GitHub by an App's key.
+func (s *Server) asApp(a store.GitHubApp) (*github.App, error) {
+	client, err := s.apps.App(a.BaseURL, a.AppID, a.PrivateKey)
+	if err != nil {
+		return nil, problem(http.StatusConflict, sentence(err), "Forget the App, and connect its installations by a new key.")
+	}
+	return client, nil
 }
 
 // adopt connects the installations that are not connected yet, all or none.

@@ -88,6 +88,10 @@ func TestACheckKeepsAHold(t *testing.T) {
 	if rows := c.audit(); len(rows) != 1 || rows[0].Action != "check-installation" {
 		t.Errorf("%+v", rows)
 	}
+	c.call(c.admin, "PATCH", installationsPath+"/"+c.row.ID, map[string]any{"private_key": string(c.gh.App().PrivateKeyPEM)}).want(200)
+	if n := c.gh.Stats().Requests["GET /app/installations/{installation_id}"]; n != 0 {
+		t.Errorf("a new key was asked about %d times", n)
+	}
 	if in := into[api.Installation](c.call(c.admin, "GET", installationsPath+"/"+c.row.ID, nil)); in.HoldUntil == nil || in.HoldReason == "" {
 		t.Errorf("the hold does not show: %+v", in)
 	}

@@ -148,6 +148,13 @@ func TestABadInstallationConnectsNothing(t *testing.T) {
 	if a := r.call(admin, "POST", installationsPath, spec).want(409); !strings.Contains(string(a.body), made.ID) {
 		t.Errorf("the same installation twice: %s", a.body)
 	}
+	// Another App has a webhook of its own, and so a secret of its own.
+	another := specOf(down, 6)
+	delete(another, "webhook_secret")
+	another["app_id"], another["account"], another["account_type"] = 77, "elsewhere", "User"
+	if made = into[api.NewInstallation](r.call(admin, "POST", installationsPath, another).want(201)); made.WebhookSecret == "" {
+		t.Error("the installation of another App took over a secret")
+	}
 	in := into[api.NewInstallation](r.call(admin, "POST", installationsPath, specOf(gh, id)).want(201))
 	r.call(admin, "PATCH", installationsPath+"/"+in.ID, map[string]any{"private_key": "canary"}).want(422)
 	r.call(admin, "PATCH", installationsPath+"/"+in.ID, map[string]any{"account": "acme"}).want(422)

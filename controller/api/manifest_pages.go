@@ -172,7 +172,7 @@ func (s *Server) manifestInstalled(w http.ResponseWriter, r *http.Request) {
 
 // connect connects one installation of an App, if GitHub says by the App's key that it is one.
 func (s *Server) connect(ctx context.Context, a store.GitHubApp, id int64) (Adoption, error) {
-	client, err := s.apps.App(a.BaseURL, a.AppID, a.PrivateKey)
+	client, err := s.asApp(a)
 	if err != nil {
 		return Adoption{}, err
 	}

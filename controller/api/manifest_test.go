@@ -15,6 +15,8 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/controller/api"
 	"github.com/zoomies-fleet/zoomies/controller/auth"
+	"github.com/zoomies-fleet/zoomies/controller/secrets"
+	"github.com/zoomies-fleet/zoomies/controller/store"
 	simgithub "github.com/zoomies-fleet/zoomies/sim/github"
 )
 
@@ -313,6 +315,13 @@ func TestAMachineThatGitHubCannotSendABrowserToIsConnectedToo(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 	r.call(admin, "POST", "/api/v1/github/apps/app_none/adopt", nil).want(404)
+	bad, err := r.store.CreateGitHubApp(context.Background(), store.GitHubApp{Name: "bad", AppID: 1, PrivateKey: secrets.Of("canary")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := r.call(admin, "POST", "/api/v1/github/apps/"+bad.ID+"/adopt", nil).want(409); strings.Contains(string(a.body), "canary") {
+		t.Errorf("%s", a.body)
+	}
 }
 
 func TestTheManifestPagesRefuseWhatIsNotTheirs(t *testing.T) {

@@ -96,6 +96,21 @@ func TestAnAppAsksByItsKey(t *testing.T) {
 	}
 }
 
+func TestAnAppIsProvenToItsOwnGitHubAlone(t *testing.T) {
+	t.Parallel()
+	s, other := newScripted(t), newScripted(t)
+	other.on("GET /app", answers(200, map[string]any{"id": 3}))
+	s.on("GET /app", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/api/v3/app", http.StatusFound)
+	})
+	if _, err := s.app(NewApps(nil, nil)).Details(t.Context()); err == nil || !strings.Contains(err.Error(), "another host") {
+		t.Errorf("a redirect elsewhere: %v", err)
+	}
+	if asked := other.calls(); len(asked) != 0 {
+		t.Errorf("the other host was asked %v", asked)
+	}
+}
+
 func TestALimitOfAnAppIsRemembered(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t)
