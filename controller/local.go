@@ -24,7 +24,9 @@ func (c *Controller) LocalHandler() http.Handler {
 }
 
 func (c *Controller) makeJoinToken(w http.ResponseWriter, r *http.Request) {
-	refuse := func(status int, detail string) { writeJSON(w, status, map[string]any{"status": status, "detail": detail}) }
+	refuse := func(status int, detail string) {
+		writeJSON(w, status, map[string]any{"status": status, "detail": detail})
+	}
 	var req struct {
 		HostName string `json:"host_name"`
 		TTL      string `json:"ttl"`
