@@ -59,7 +59,7 @@ func (c *Controller) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, p := range c.Problems() {
 		if p.Code == ProblemLeaseLost {
-			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title})
+			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title, "code": p.Code})
 			return
 		}
 	}
