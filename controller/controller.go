@@ -13,9 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/controller/tasks"
@@ -80,8 +82,10 @@ type Options struct {
 	// GitHub makes the client of an installation; clients are kept until the installation changes.
 	GitHub  func(store.Installation) (github.API, error)
 	Version string
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Findings are what is questionable about the settings that this controller runs with.
+	Findings []config.Finding
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // Controller is one running control plane.
@@ -98,13 +102,16 @@ type Controller struct {
 	bus      *events.Bus
 	queue    *tasks.Queue
 	metrics  *metrics.Set
-	problems *problems
+	problems *problems.Set
+	gone     goneProblems // problems whose dismissals are to be forgotten
 	said     sayer
 
 	reconcile events.Wake
 	provision events.Wake
 	cleanup   events.Wake
 	poll      events.Wake
+	// dismissals wakes the loop that forgets the dismissals of problems that have gone.
+	dismissals events.Wake
 
 	minting  *crew // runners whose registration is being minted
 	retiring *crew // runners that are being withdrawn or retired
@@ -140,13 +147,16 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	c := &Controller{
 		store: o.Store, set: o.Settings, holder: o.Holder, version: o.Version,
 		clients: newClients(o.GitHub), now: o.Now, log: o.Logger, fleet: fleet,
-		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
+		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(),
 		queue:     tasks.New(o.Store, o.Now, o.Logger),
 		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(),
-		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
+		dismissals: events.NewWake(),
+		minting:    newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
 		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
 		asking: newCrew(o.Now, 1), exits: newExits(o.Settings.Scheduler), links: newLinks(),
 	}
+	c.problems = problems.NewSet(o.Now, c.problemChanged)
+	c.problems.RaiseFindings(o.Findings)
 	c.minting.wake, c.retiring.wake, c.cleaning.wake = &c.provision, &c.reconcile, &c.cleanup
 	return c, nil
 }
@@ -184,7 +194,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	master, resign := context.WithCancel(ctx) // ends when another controller takes the database
 	defer resign()
 	for _, l := range []func(context.Context){
-		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop,
+		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop, c.dismissalLoop,
 		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
 	} {
 		g.Go(func() error { l(master); return nil })

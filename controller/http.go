@@ -12,6 +12,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 )
 
 const (
@@ -57,7 +58,7 @@ func (c *Controller) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, p := range c.Problems() {
-		if p.Code == ProblemLeaseLost {
+		if p.Code == problems.LeaseLost {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title, "problems": c.Problems()})
 			return
 		}
@@ -73,7 +74,7 @@ func (c *Controller) metricsHandler() http.Handler {
 		defer c.scrapeMu.Unlock()
 		c.metrics.Reset(metrics.Problems)
 		for _, p := range c.Problems() {
-			c.metrics.Add(metrics.Problems, 1, p.Code)
+			c.metrics.Add(metrics.Problems, 1, p.Code.String())
 		}
 		ins, err := c.store.Installations(r.Context())
 		if err != nil {

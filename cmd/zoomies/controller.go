@@ -92,7 +92,7 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 	}
 	ctrl, err := controller.New(ctx, controller.Options{
 		Store: st, Settings: settings(cfg), Holder: holder, GitHub: controller.GitHubClients(cfg.GitHub.MintsPerMinute),
-		Version: version, Logger: log,
+		Version: version, Findings: config.Validate(cfg), Logger: log,
 	})
 	if err != nil {
 		return err
