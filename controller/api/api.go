@@ -15,6 +15,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -24,6 +25,10 @@ type Fleet interface {
 	Look()
 	// Events is where row changes are announced.
 	Events() *events.Bus
+	// Problems are what is wrong now.
+	Problems() []problems.Problem
+	// Started is when the controller was started.
+	Started() time.Time
 }
 
 // Options make a server.
@@ -79,6 +84,8 @@ func New(o Options) *Server {
 	s.api.UseMiddleware(s.guard)
 	for _, add := range []func(*Server){
 		addPools,
+		addProblems,
+		addStatus,
 	} {
 		add(s)
 	}
