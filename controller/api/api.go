@@ -42,6 +42,8 @@ type Options struct {
 	// Secure says that browsers reach the server over TLS, so that cookies are kept from plain HTTP.
 	Secure bool
 	Limits Limits
+	// Streams bound the streams of events.
+	Streams Streams
 	// Rest serves the routes outside the API: health, metrics, webhooks and the agents.
 	Rest http.Handler
 }
@@ -62,6 +64,7 @@ type Server struct {
 	router *chi.Mux
 	served map[string]bool // operations that have a handler
 	busy   *inFlight
+	hub    *hub
 	routed http.Handler
 }
 
@@ -80,12 +83,14 @@ func New(o Options) *Server {
 		store: o.Store, fleet: o.Fleet, signin: o.SignIn, version: o.Version, now: o.Now, log: o.Logger, secure: o.Secure,
 		limits: o.Limits.orDefault(), rest: o.Rest, router: chi.NewMux(), served: map[string]bool{}, busy: newInFlight(),
 	}
+	s.hub = newHub(s, o.Streams)
 	s.api = humachi.New(s.router, openAPIConfig(o.Version))
 	s.api.UseMiddleware(s.guard)
 	for _, add := range []func(*Server){
 		addPools,
 		addProblems,
 		addStatus,
+		addEvents,
 	} {
 		add(s)
 	}
@@ -93,6 +98,9 @@ func New(o Options) *Server {
 	s.routed = s.wrap(s.router)
 	return s
 }
+
+// Close ends the streams that are open, and refuses new ones. Everything else is still served.
+func (s *Server) Close() { s.hub.close() }
 
 // Handler serves everything to the network.
 func (s *Server) Handler() http.Handler { return s.routed }

@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/zoomies-fleet/zoomies/controller/auth"
-	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -258,7 +257,7 @@ func (s *Server) restoreProblem(ctx context.Context, in *ProblemPath) (*struct{}
 	return nil, err
 }
 
-// setDismissed hides a problem from the caller or shows it again, and tells their other windows.
+// setDismissed hides a problem from the caller or shows it again.
 func (s *Server) setDismissed(ctx context.Context, in *ProblemPath, to bool, write func(context.Context, string, store.Dismissal) error) (*problemOutput, error) {
 	p, err := s.problem(ctx, in)
 	if err != nil {
@@ -272,9 +271,5 @@ func (s *Server) setDismissed(ctx context.Context, in *ProblemPath, to bool, wri
 	err = s.do(ctx, change{kind: "problem", id: problemKey(p), name: p.Title, before: before, after: shown{to}}, func(ctx context.Context) error {
 		return write(ctx, dismisser(principal(ctx)), store.Dismissal{Code: in.Code, Subject: in.Subject})
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.fleet.Events().Publish(events.ProblemsChanged, "")
-	return &problemOutput{p}, nil
+	return &problemOutput{p}, err
 }
