@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -34,13 +35,14 @@ func (r *rig) follow(token, query string, headers ...string) *follower {
 	return f
 }
 
-// connect opens a stream and reads nothing.
-func (r *rig) connect(token string) *follower {
+// open is follow for those who read later.
+func (r *rig) open(token, query string, headers ...string) *follower {
 	r.t.Helper()
-	return r.open(token, "")
+	return &follower{t: r.t, c: r.dial(token, query, headers...), got: make(chan message, 1<<14)}
 }
 
-func (r *rig) open(token, query string, headers ...string) *follower {
+// dial asks for a stream and returns the connection on which it comes.
+func (r *rig) dial(token, query string, headers ...string) net.Conn {
 	r.t.Helper()
 	addr := strings.TrimPrefix(r.url, "http://")
 	c, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", addr)
@@ -55,7 +57,7 @@ func (r *rig) open(token, query string, headers ...string) *follower {
 	if _, err := io.WriteString(c, text+"\r\n"); err != nil {
 		r.t.Fatal(err)
 	}
-	return &follower{t: r.t, c: c, got: make(chan message, 1<<14)}
+	return c
 }
 
 // read reads the stream until it ends.
@@ -145,4 +147,35 @@ func (f *follower) end() {
 func (f *follower) cut() string {
 	_ = f.c.Close()
 	return f.last
+}
+
+// silent opens a stream, and once it has begun reads nothing more.
+func (r *rig) silent(token string) {
+	r.t.Helper()
+	c := r.dial(token, "")
+	var got []byte
+	buf := make([]byte, 512)
+	for !bytes.Contains(got, []byte("event: hello")) {
+		_ = c.SetReadDeadline(time.Now().Add(patience))
+		n, err := c.Read(buf)
+		if err != nil {
+			r.t.Fatalf("%v after %s", err, got)
+		}
+		got = append(got, buf[:n]...)
+	}
+}
+
+// until waits for a condition that comes true by itself.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick, limit := time.NewTicker(time.Millisecond), time.NewTimer(patience)
+	defer tick.Stop()
+	defer limit.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("after %s it is not true that %s", patience, what)
+		}
+	}
 }

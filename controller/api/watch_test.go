@@ -250,7 +250,7 @@ func TestASlowClientDelaysNobody(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, func(o *api.Options) { o.Streams = api.Streams{Frames: 16, Write: time.Minute} })
 	ada := r.as("ada", over(auth.Viewer))
-	slow, quick := r.connect(ada), r.follow(ada, "")
+	slow, quick := r.open(ada, ""), r.follow(ada, "")
 	quick.want("hello")
 	p := r.seed.Pool
 	p.Env = map[string]string{"LARGE": strings.Repeat("x", 200_000)}
@@ -289,26 +289,21 @@ func TestAClientThatTakesNothingIsDropped(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, func(o *api.Options) { o.Streams = api.Streams{Write: 100 * time.Millisecond, Each: 1, Frames: 4} })
 	ada := r.as("ada", over(auth.Viewer))
-	r.connect(ada)
+	r.silent(ada)
 	p := r.seed.Pool
 	p.Env = map[string]string{"LARGE": strings.Repeat("x", 200_000)}
-	for limit := time.Now().Add(patience); ; {
+	until(t, "it is gone", func() bool {
 		// It is the one stream that its token may have: when there is room for another, it has been dropped.
-		f := r.connect(ada)
+		f := r.open(ada, "")
 		head := make([]byte, len("HTTP/1.1 200"))
 		if _, err := f.c.Read(head); err != nil {
 			t.Fatal(err)
 		}
 		f.cut()
-		if string(head) == "HTTP/1.1 200" {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Fatal("it is still there")
-		}
 		p.Max++
 		r.change(p)
-	}
+		return string(head) == "HTTP/1.1 200"
+	})
 }
 
 func TestAStreamEndsWithItsCredential(t *testing.T) {
@@ -374,11 +369,7 @@ func TestStreamsAreBoundedAndEnd(t *testing.T) {
 	for _, f := range []*follower{first, second, third} {
 		f.cut()
 	}
-	for limit := time.Now().Add(patience); !r.server.Resting(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatal("frames are made for nobody")
-		}
-	}
+	until(t, "no frames are made when nobody follows", r.server.Resting)
 	f := r.follow(ada, "", "Last-Event-ID", old)
 	f.want("reset") // nobody kept what happened meanwhile
 	r.server.Close()
