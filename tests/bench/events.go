@@ -65,7 +65,11 @@ func measureEvents(ctx context.Context, o options) (r *eventsReport, goals []goa
 			return nil, nil, err
 		}
 	}
-	time.Sleep(o.each) // idle, as they are most of the time
+	select { // idle, as they are most of the time
+	case <-time.After(o.each):
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
 	if r.AfterMB, r.ServerThread, err = s.memory(); err != nil {
 		return nil, nil, err
 	}
