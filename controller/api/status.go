@@ -109,10 +109,10 @@ type installationHealth struct {
 
 func (s *Server) census(ctx context.Context) (c census, err error) {
 	c.version, c.started, c.now = s.version, s.fleet.Started(), s.now()
-	if c.jobs, err = s.store.JobCounts(ctx); err != nil {
+	if c.jobs, err = s.store.CountJobs(ctx); err != nil {
 		return c, err
 	}
-	if c.runners, err = s.store.RunnerCounts(ctx); err != nil {
+	if c.runners, err = s.store.CountRunners(ctx); err != nil {
 		return c, err
 	}
 	if c.pools, err = s.store.Pools(ctx); err != nil {

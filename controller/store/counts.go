@@ -19,14 +19,14 @@ func scanCount(row scanner) (c Count, err error) {
 	return c, row.Scan(&c.InstallationID, &c.PoolID, &c.State, &c.N)
 }
 
-// JobCounts counts the jobs that are not completed.
-func (s *Store) JobCounts(ctx context.Context) ([]Count, error) {
+// CountJobs counts the jobs that are not completed.
+func (s *Store) CountJobs(ctx context.Context) ([]Count, error) {
 	list, err := all(ctx, s.readers, scanCount, selectJobCounts)
 	return list, errorf(err, "count the jobs")
 }
 
-// RunnerCounts counts the live runners, and the failed ones that nobody has removed yet.
-func (s *Store) RunnerCounts(ctx context.Context) ([]Count, error) {
+// CountRunners counts the live runners, and the failed ones that nobody has removed yet.
+func (s *Store) CountRunners(ctx context.Context) ([]Count, error) {
 	list, err := all(ctx, s.readers, scanCount, selectRunnerCounts)
 	return list, errorf(err, "count the runners")
 }

@@ -41,7 +41,7 @@ func TestCountsSayWhoseJobsAndRunnersAreInWhichState(t *testing.T) {
 			}
 		}
 	}
-	jobs, err := s.JobCounts(ctx)
+	jobs, err := s.CountJobs(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestCountsSayWhoseJobsAndRunnersAreInWhichState(t *testing.T) {
 	if want := []store.Count{{f.Installation.ID, f.Pool.ID, "in_progress", 1}, {f.Installation.ID, "", "queued", 2}, {f.Installation.ID, "", "waiting", 1}}; !slices.Equal(jobs, want) {
 		t.Errorf("jobs: %v, want %v", jobs, want)
 	}
-	runners, err := s.RunnerCounts(ctx)
+	runners, err := s.CountRunners(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
