@@ -14,7 +14,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
-func (r *rig) status(token string) api.Status {
+func (r *rig) fleetStatus(token string) api.Status {
 	r.t.Helper()
 	return into[api.Status](r.call(token, "GET", "/api/v1/status", nil).want(http.StatusOK))
 }
@@ -54,7 +54,7 @@ func TestStatusCountsWhatTheCallerSees(t *testing.T) {
 	if err := r.store.UpdatePool(context.Background(), func() store.Pool { p := r.seed.Pool; p.Max, p.PausedAt = 1, r.now.now(); return p }()); err != nil {
 		t.Fatal(err)
 	}
-	all := r.status(r.as("ada", over(auth.Viewer)))
+	all := r.fleetStatus(r.as("ada", over(auth.Viewer)))
 	if all.Jobs != (api.StatusJobs{Queued: 2, InProgress: 1}) || all.Runners != (api.StatusRunners{Busy: 1}) || all.Hosts == nil || *all.Hosts != (api.StatusHosts{Healthy: 1, Slots: 10}) ||
 		all.Pools != (api.StatusPools{Total: 2, AtMax: 1, Paused: 1}) || all.Version != "test" || all.Uptime != "1m0s" || len(all.Installations) != 2 {
 		t.Errorf("all: %+v %+v", all, all.Hosts)
@@ -62,11 +62,11 @@ func TestStatusCountsWhatTheCallerSees(t *testing.T) {
 	if all.Level != "attention" || all.Verdict != "2 jobs wait, and 1 pool is paused." {
 		t.Errorf("verdict: %s %s", all.Level, all.Verdict)
 	}
-	pool := r.status(r.as("pia", overPool(auth.Viewer, r.seed.Pool.ID)))
+	pool := r.fleetStatus(r.as("pia", overPool(auth.Viewer, r.seed.Pool.ID)))
 	if pool.Jobs != (api.StatusJobs{InProgress: 1}) || pool.Runners.Busy != 1 || pool.Hosts != nil || pool.Pools.Total != 1 || len(pool.Installations) != 0 {
 		t.Errorf("a pool's viewer sees %+v", pool)
 	}
-	other := r.status(r.as("ivo", overInstallation(auth.Viewer, in.ID)))
+	other := r.fleetStatus(r.as("ivo", overInstallation(auth.Viewer, in.ID)))
 	if other.Jobs != (api.StatusJobs{}) || other.Runners != (api.StatusRunners{}) || other.Pools.Total != 1 || len(other.Installations) != 1 || other.Installations[0].Webhooks != "never" {
 		t.Errorf("a neighbour sees %+v", other)
 	}
@@ -102,7 +102,7 @@ func TestVerdicts(t *testing.T) {
 			if err := c.prepare(r); err != nil {
 				t.Fatal(err)
 			}
-			got := r.status(r.as("ada", over(auth.Viewer)))
+			got := r.fleetStatus(r.as("ada", over(auth.Viewer)))
 			if got.Level != c.level || !strings.Contains(got.Verdict, c.says) {
 				t.Errorf("%s: %s", got.Level, got.Verdict)
 			}

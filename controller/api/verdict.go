@@ -9,9 +9,9 @@ import (
 
 // The levels of a status.
 const (
-	levelOK        = "ok"
-	levelAttention = "attention"
-	levelBroken    = "broken"
+	statusOK        = "ok"
+	statusAttention = "attention"
+	statusBroken    = "broken"
 )
 
 // verdict judges a fleet: the worst thing first, and what goes on when nothing is wrong.
@@ -27,29 +27,29 @@ func verdict(s Status, seen []FleetProblem) (level, sentence string) {
 	usable := s.Hosts == nil || s.Hosts.Healthy > 0
 	switch {
 	case s.Problems.Error > 0:
-		return levelBroken, counted(s.Problems.Error, "error") + ": " + worst(problems.Error) + others(s.Problems.Error) + "."
+		return statusBroken, counted(s.Problems.Error, "error") + ": " + worst(problems.Error) + others(s.Problems.Error) + "."
 	case !usable && s.Jobs.Queued > 0:
-		return levelBroken, fmt.Sprintf("%s and no host can take one: %s.", wait(s.Jobs.Queued), hostWords(*s.Hosts))
+		return statusBroken, fmt.Sprintf("%s and no host can take one: %s.", wait(s.Jobs.Queued), hostWords(*s.Hosts))
 	case s.Problems.Warning > 0:
-		return levelAttention, counted(s.Problems.Warning, "warning") + ": " + worst(problems.Warning) + others(s.Problems.Warning) + "."
+		return statusAttention, counted(s.Problems.Warning, "warning") + ": " + worst(problems.Warning) + others(s.Problems.Warning) + "."
 	case len(s.Installations) == 0 && s.Pools.Total == 0:
-		return levelAttention, "Nothing is connected yet: add a GitHub App's installation, then a pool."
+		return statusAttention, "Nothing is connected yet: add a GitHub App's installation, then a pool."
 	case s.Pools.Total == 0:
-		return levelAttention, "There is no pool yet, so no job is taken: make one."
+		return statusAttention, "There is no pool yet, so no job is taken: make one."
 	case s.Hosts != nil && *s.Hosts == StatusHosts{}:
-		return levelAttention, "There is no host yet, so no runner can start: join one."
+		return statusAttention, "There is no host yet, so no runner can start: join one."
 	case !usable:
-		return levelAttention, "No host takes runners: " + hostWords(*s.Hosts) + "."
+		return statusAttention, "No host takes runners: " + hostWords(*s.Hosts) + "."
 	case s.Hosts != nil && s.Hosts.Lost+s.Hosts.Unhealthy+s.Hosts.Broken > 0:
-		return levelAttention, "Not every host is well: " + hostWords(*s.Hosts) + "."
+		return statusAttention, "Not every host is well: " + hostWords(*s.Hosts) + "."
 	case s.Pools.Paused > 0 && s.Jobs.Queued > 0:
-		return levelAttention, fmt.Sprintf("%s, and %s.", wait(s.Jobs.Queued), verb(s.Pools.Paused, "pool", "is paused", "are paused"))
+		return statusAttention, fmt.Sprintf("%s, and %s.", wait(s.Jobs.Queued), verb(s.Pools.Paused, "pool", "is paused", "are paused"))
 	case s.Jobs.InProgress+s.Jobs.Queued == 0:
-		return levelOK, "All is well, and nothing to do: no job runs or waits."
+		return statusOK, "All is well, and nothing to do: no job runs or waits."
 	case s.Jobs.Queued == 0:
-		return levelOK, fmt.Sprintf("All is well: %s and none waits.", verb(s.Jobs.InProgress, "job", "runs", "run"))
+		return statusOK, fmt.Sprintf("All is well: %s and none waits.", verb(s.Jobs.InProgress, "job", "runs", "run"))
 	}
-	return levelOK, fmt.Sprintf("All is well: %s and %s for a runner.", verb(s.Jobs.InProgress, "job", "runs", "run"), verbOnly(s.Jobs.Queued, "waits", "wait"))
+	return statusOK, fmt.Sprintf("All is well: %s and %s for a runner.", verb(s.Jobs.InProgress, "job", "runs", "run"), verbOnly(s.Jobs.Queued, "waits", "wait"))
 }
 
 func others(n int) string {
