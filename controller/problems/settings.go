@@ -21,6 +21,8 @@ var reset = &Remedy{
 var findings = byFinding([]Kind{
 	{Code: config.CodeListenInvalid, Severity: Error, Title: "The address to listen on is none",
 		Why: "The controller could not serve webhooks or agents.", Fix: "Write listen as host:port, such as 127.0.0.1:8080."},
+	{Code: config.CodePublicURLInvalid, Severity: Error, Title: "public_url is not the address of a controller",
+		Why: "Browsers and GitHub would be sent there, with what proves who they are.", Fix: "Write https://HOST or https://HOST:PORT, without a path. Plain http is for this machine alone."},
 	{Code: config.CodeListenNoTLS, Severity: Warning, Title: "The controller listens beyond this machine without TLS",
 		Why: "Agent tokens and runner credentials cross the network in the clear.", Fix: "Set tls.cert_file and tls.key_file, or listen on 127.0.0.1 behind a proxy that ends TLS."},
 	{Code: config.CodeTLSIncomplete, Severity: Error, Title: "Only one of tls.cert_file and tls.key_file is set",
