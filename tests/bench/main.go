@@ -1,5 +1,6 @@
 // Command bench measures what a user waits for and what the controller can take, and prints one JSON object as its last line:
-// the stages of a start against plain `podman run`, scheduling decisions, and webhook ingest against the disk's own fsync. It
+// the stages of a start against plain `podman run`, scheduling decisions, webhook ingest against the disk's own fsync, and fleets of
+// many agents. It
 // judges nothing: it exits 0 unless something could not be run. See docs/performance.md.
 package main
 
@@ -26,6 +27,8 @@ type options struct {
 	each     time.Duration // one timed step
 	image    string
 	profiles string
+	agents   int           // of the largest fleet
+	scale    time.Duration // each size of fleet, once it has settled
 	progress io.Writer
 	log      *slog.Logger
 }
@@ -36,6 +39,7 @@ type report struct {
 	Demo    *demoReport   `json:"demo,omitempty"`
 	Decide  []decideRow   `json:"decide,omitempty"`
 	Ingest  *ingestReport `json:"ingest,omitempty"`
+	Scale   *scaleReport  `json:"scale,omitempty"`
 	Goals   []goal        `json:"goals"`
 }
 
@@ -52,11 +56,16 @@ func newGoal(what string, atMost, measured float64) goal {
 }
 
 // parts of the benchmark, in their order.
-var parts = []string{"demo", "decide", "ingest"}
+var parts = []string{"demo", "decide", "ingest", "scale"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == fleetControllerArg {
+		err = fleetControllerMain(ctx, os.Args[2:])
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -95,6 +104,8 @@ func (r *report) measure(ctx context.Context, part string, o options) (err error
 		r.Decide, goals, err = measureDecide(ctx, o)
 	case "ingest":
 		r.Ingest, err = measureIngest(ctx, o)
+	case "scale":
+		r.Scale, goals, err = measureScale(ctx, o)
 	}
 	r.Goals = append(r.Goals, goals...)
 	return err
@@ -107,19 +118,22 @@ func parse(args []string, progress io.Writer) (options, error) {
 	only := fl.String("only", strings.Join(parts, ","), "what to measure, separated by commas")
 	fl.IntVar(&o.jobs, "jobs", 20, "jobs of the demo")
 	seconds := fl.Float64("seconds", 3, "length of each timed step of decide and ingest")
+	fl.IntVar(&o.agents, "agents", 2000, "agents of the largest fleet that scale measures")
+	settled := fl.Float64("fleet-seconds", 30, "length of each size of fleet, after it has settled; a heartbeat comes every 30 s")
 	fl.StringVar(&o.image, "image", "bin/demo-image.tar", "archive of the demo's runner image")
 	fl.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of each part; none without it, since profiling costs time")
 	if err := fl.Parse(args); err != nil {
 		return o, err
 	}
 	o.only, o.each = strings.Split(*only, ","), time.Duration(*seconds*float64(time.Second))
+	o.scale = time.Duration(*settled * float64(time.Second))
 	for _, p := range o.only {
 		if !slices.Contains(parts, p) {
 			return o, fmt.Errorf("there is no part %q: use %s", p, strings.Join(parts, ", "))
 		}
 	}
-	if o.jobs < 1 || o.each <= 0 || fl.NArg() > 0 {
-		return o, errors.New("-jobs and -seconds must be above 0, and there are no arguments")
+	if o.jobs < 1 || o.each <= 0 || o.scale <= 0 || fl.NArg() > 0 {
+		return o, errors.New("-jobs, -seconds and -fleet-seconds must be above 0, and there are no arguments")
 	}
 	return o, nil
 }
