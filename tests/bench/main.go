@@ -27,7 +27,7 @@ type options struct {
 	each     time.Duration // one timed step
 	image    string
 	profiles string
-	agents   int           // of the largest fleet
+	fleets   []fleetSize
 	scale    time.Duration // each size of fleet, once it has settled
 	progress io.Writer
 	log      *slog.Logger
@@ -118,7 +118,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	only := fl.String("only", strings.Join(parts, ","), "what to measure, separated by commas")
 	fl.IntVar(&o.jobs, "jobs", 20, "jobs of the demo")
 	seconds := fl.Float64("seconds", 3, "length of each timed step of decide and ingest")
-	fl.IntVar(&o.agents, "agents", 2000, "agents of the largest fleet that scale measures")
+	fleets := fl.String("agents", defaultSizes, "sizes of the fleets that scale measures")
 	settled := fl.Float64("fleet-seconds", 30, "length of each size of fleet, after it has settled; a heartbeat comes every 30 s")
 	fl.StringVar(&o.image, "image", "bin/demo-image.tar", "archive of the demo's runner image")
 	fl.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of each part; none without it, since profiling costs time")
@@ -126,6 +126,10 @@ func parse(args []string, progress io.Writer) (options, error) {
 		return o, err
 	}
 	o.only, o.each = strings.Split(*only, ","), time.Duration(*seconds*float64(time.Second))
+	var err error
+	if o.fleets, err = parseSizes(*fleets); err != nil {
+		return o, err
+	}
 	o.scale = time.Duration(*settled * float64(time.Second))
 	for _, p := range o.only {
 		if !slices.Contains(parts, p) {

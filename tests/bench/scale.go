@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -35,13 +37,31 @@ type scaleRow struct {
 	Commits   float64 `json:"commits_second"` // of its database
 }
 
-// scaleSizes are the fleets that are measured, the largest once more over TLS.
-var scaleSizes = []struct {
+// fleetSize is one that is measured.
+type fleetSize struct {
 	agents int
 	tls    bool
-}{{250, false}, {500, false}, {1000, false}, {2000, false}, {2000, true}}
+}
 
-// Goals for the largest fleet.
+// defaultSizes are those that are measured unless others are asked for.
+const defaultSizes = "250,500,1000,2000,2000tls"
+
+// goalSize is the fleet that the goals are for.
+const goalSize = 2000
+
+func parseSizes(text string) (sizes []fleetSize, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		number, tls := strings.CutSuffix(word, "tls")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%.32q is no size of a fleet: write 2000, or 2000tls for one over TLS", word)
+		}
+		sizes = append(sizes, fleetSize{n, tls})
+	}
+	return sizes, nil
+}
+
+// Goals for goalSize agents.
 const (
 	goalHeartbeat = 100 // ms, 99th percentile
 	goalTask      = 20  // ms, 95th
@@ -51,10 +71,7 @@ const (
 func measureScale(ctx context.Context, o options) (*scaleReport, []goal, error) {
 	r := &scaleReport{}
 	var goals []goal
-	for _, size := range scaleSizes {
-		if size.agents > o.agents {
-			continue
-		}
+	for _, size := range o.fleets {
 		row, err := measureFleet(ctx, o, size.agents, size.tls)
 		if err != nil {
 			return r, nil, fmt.Errorf("with %d agents: %w", size.agents, err)
@@ -66,7 +83,7 @@ func measureScale(ctx context.Context, o options) (*scaleReport, []goal, error) 
 		}
 		fmt.Fprintf(o.progress, "%5d agents, %5s: heartbeat p50 %.1f p99 %.1f ms, task p50 %.1f p95 %.1f ms (%d), %.0f requests/s, %.0f commits/s, CPU %.2f, RSS %.0f MB, heap %.0f MB, failed %d, load %s\n",
 			size.agents, how, row.Heartbeat.P50, row.Heartbeat.P99, row.Task.P50, row.Task.P95, row.Task.N, row.Requests, row.Commits, row.CPU, row.RSS, row.Heap, row.Failed, row.Load)
-		if size.agents < scaleSizes[len(scaleSizes)-1].agents {
+		if size.agents != goalSize {
 			continue
 		}
 		name := func(what string) string { return fmt.Sprintf("scale: %s with %d agents, %s", what, size.agents, how) }

