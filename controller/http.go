@@ -12,6 +12,8 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
+	"github.com/zoomies-fleet/zoomies/controller/recovered"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 // Handler serves the controller's routes: health, metrics, webhooks and the agent API.
 func (c *Controller) Handler() http.Handler {
 	r := chi.NewRouter()
-	r.Use(recovered(c.log))
+	r.Use(recovered.Handler(c.log))
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": c.version})
 	})
@@ -57,12 +59,12 @@ func (c *Controller) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, p := range c.Problems() {
-		if p.Code == ProblemLeaseLost {
-			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title, "problems": c.Problems()})
+		if p.Code == problems.LeaseLost {
+			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title, "code": p.Code})
 			return
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"status": "ready", "problems": c.Problems()})
+	writeJSON(w, http.StatusOK, map[string]any{"status": "ready", "problems": len(c.Problems())})
 }
 
 // metricsHandler sets the gauges that are read when asked for, and then shows all metrics, one scrape at a time.
@@ -73,7 +75,7 @@ func (c *Controller) metricsHandler() http.Handler {
 		defer c.scrapeMu.Unlock()
 		c.metrics.Reset(metrics.Problems)
 		for _, p := range c.Problems() {
-			c.metrics.Add(metrics.Problems, 1, p.Code)
+			c.metrics.Add(metrics.Problems, 1, p.Code.String())
 		}
 		ins, err := c.store.Installations(r.Context())
 		if err != nil {

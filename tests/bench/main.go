@@ -1,7 +1,6 @@
 // Command bench measures what a user waits for and what the controller can take, and prints one JSON object as its last line:
-// the stages of a start against plain `podman run`, scheduling decisions, webhook ingest against the disk's own fsync, and fleets of
-// many agents. It
-// judges nothing: it exits 0 unless something could not be run. See docs/performance.md.
+// the stages of a start against plain `podman run`, scheduling decisions, webhook ingest against the disk's own fsync, fleets of many
+// agents, and what those cost who follow events. It judges nothing: it exits 0 unless something could not be run. See docs/performance.md.
 package main
 
 import (
@@ -40,6 +39,7 @@ type report struct {
 	Decide  []decideRow   `json:"decide,omitempty"`
 	Ingest  *ingestReport `json:"ingest,omitempty"`
 	Scale   *scaleReport  `json:"scale,omitempty"`
+	Events  *eventsReport `json:"events,omitempty"`
 	Goals   []goal        `json:"goals"`
 }
 
@@ -56,7 +56,7 @@ func newGoal(what string, atMost, measured float64) goal {
 }
 
 // parts of the benchmark, in their order.
-var parts = []string{"demo", "decide", "ingest", "scale"}
+var parts = []string{"demo", "decide", "ingest", "scale", "events"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -74,6 +74,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	if len(args) == 2 && args[0] == eventsServer {
+		return serveEvents(ctx, args[1], os.Stdin, out)
+	}
 	o, err := parse(args, progress)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -106,6 +109,8 @@ func (r *report) measure(ctx context.Context, part string, o options) (err error
 		r.Ingest, err = measureIngest(ctx, o)
 	case "scale":
 		r.Scale, goals, err = measureScale(ctx, o)
+	case "events":
+		r.Events, goals, err = measureEvents(ctx, o)
 	}
 	r.Goals = append(r.Goals, goals...)
 	return err

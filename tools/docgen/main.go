@@ -20,6 +20,7 @@ var pages = []page{
 	{"docs/reference/settings.md", settingsPage},
 	{"docs/reference/metrics.md", metricsPage},
 	{"docs/reference/rights.md", rightsPage},
+	{"docs/reference/problems.md", problemsPage},
 }
 
 func main() {

@@ -113,7 +113,7 @@ func (n *Node) newControl(ctx context.Context, db *serve.Database) (*Control, er
 		n.o.Listen = "127.0.0.1:0"
 	}
 	svc, err := serve.New(ctx, serve.Options{
-		Database: db, Settings: n.o.Settings, Version: "demo", Listen: n.o.Listen, LocalSocket: serve.LocalSocket(n.o.Dir),
+		Database: db, Settings: n.o.Settings, Version: "demo", Listen: n.o.Listen, Dir: n.o.Dir, PublicMetrics: true,
 		Logger: n.o.Logger.With("room", "controller"),
 		GitHub: func(in store.Installation) (github.API, error) {
 			api, err := clients(in)

@@ -30,8 +30,8 @@ func serveLocal(ctx context.Context, socket string, h http.Handler) error {
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return errors.Join(fmt.Errorf("cannot close the local socket to others: %w", err), ln.Close())
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second}
-	context.AfterFunc(ctx, func() { _ = srv.Close() }) // ends Serve
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second} // no ReadTimeout: it would end streams
+	context.AfterFunc(ctx, func() { _ = srv.Close() })                   // ends Serve
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("the local socket stopped: %w", err)
 	}

@@ -1,4 +1,5 @@
-package controller
+// Package recovered keeps a fault of one HTTP request from the others. It must never log or answer what was sent.
+package recovered
 
 import (
 	"encoding/json"
@@ -13,9 +14,9 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// recovered keeps a fault of one request from the others: it is logged, and answered 500 as a problem (RFC 9457). Neither says
+// Handler keeps a fault of one request from the others: it is logged, and answered 500 as a problem (RFC 9457). Neither says
 // what was sent. A panic's value may quote it, and so may an address: the log gets the value's type, the route and the stack.
-func recovered(log *slog.Logger) func(http.Handler) http.Handler {
+func Handler(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
