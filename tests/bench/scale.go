@@ -161,6 +161,6 @@ type fleetHello struct {
 	Hosts   []fleetHost
 }
 
-type fleetHost struct{ ID, Token, Pool string }
+type fleetHost struct{ ID, Token, Runner string }
 
 func (h fleetHello) encode() ([]byte, error) { return json.Marshal(h) }

@@ -85,7 +85,7 @@ func (f *simFleet) start(ctx context.Context) {
 				f.polls(ctx, c, cred)
 			}
 		})
-		f.work.Go(func() { f.beats(ctx, c, cred) })
+		f.work.Go(func() { f.beats(ctx, c, cred, h.Runner) })
 		f.work.Go(func() { f.tells(ctx, c, cred) })
 	}
 }
@@ -138,9 +138,13 @@ func (f *simFleet) polls(ctx context.Context, c *httpclient.Client, cred protoco
 	}
 }
 
-func (f *simFleet) beats(ctx context.Context, c *httpclient.Client, cred protocol.Credential) {
+func (f *simFleet) beats(ctx context.Context, c *httpclient.Client, cred protocol.Credential, runner string) {
+	var holds []string
+	if runner != "" {
+		holds = []string{runner}
+	}
 	f.periodic(ctx, agent.HeartbeatInterval, &f.heartbeats, &f.beaten, func() error {
-		_, err := c.Heartbeat(ctx, cred, protocol.Heartbeat{Version: "bench", Host: simHost(), Load1: rand.Float64(), CPUUsed: rand.Float64(), MemoryAvailableMB: 12000, Counted: true})
+		_, err := c.Heartbeat(ctx, cred, protocol.Heartbeat{Version: "bench", Host: simHost(), Load1: rand.Float64(), CPUUsed: rand.Float64(), MemoryAvailableMB: 12000, Holds: holds, Counted: true})
 		return err
 	})
 }
@@ -200,7 +204,7 @@ func (f *simFleet) firstFailure() error {
 	return nil
 }
 
-// probesPerSecond are tasks written for one host each.
+// probesPerSecond are tasks, each written for one host.
 const probesPerSecond = 10
 
 // probe has tasks written for as long as that, and notes how long each took to its agent.
@@ -211,9 +215,9 @@ func (f *simFleet) probe(ctx context.Context, long time.Duration) (n int, err er
 	began := time.Now()
 	for i := 0; time.Since(began) < long; i++ {
 		n++
-		host := f.child.hello.Hosts[rand.IntN(len(f.child.pools))]
+		host := f.child.hello.Hosts[i%min(probeHosts, len(f.child.hello.Hosts))]
 		asked.Go(func() {
-			if err := f.child.ask(ctx, host.Pool); err != nil {
+			if err := f.child.ask(ctx, host.Runner); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				firstErr = err

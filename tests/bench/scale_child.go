@@ -23,7 +23,6 @@ type fleetController struct {
 	cmd   *exec.Cmd
 	stdin io.Closer // whose end ends it
 	hello fleetHello
-	pools []string // one for each of the first hosts
 
 	mu      sync.Mutex
 	arrived map[string]time.Time // tasks
@@ -57,11 +56,6 @@ func startFleetController(ctx context.Context, dir string, agents int, tls bool,
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the controller did not start: %w", err), c.close())
 	}
-	for _, h := range c.hello.Hosts {
-		if h.Pool != "" {
-			c.pools = append(c.pools, h.Pool)
-		}
-	}
 	return c, nil
 }
 
@@ -78,9 +72,9 @@ func (c *fleetController) note(task string, at time.Time) {
 	}
 }
 
-// ask has a task written for the one host of a pool.
-func (c *fleetController) ask(ctx context.Context, pool string) error {
-	return c.control(ctx, http.MethodPost, "/probe?pool="+url.QueryEscape(pool), nil, nil)
+// ask has somebody watch a runner's output for a moment, which writes a task for its host.
+func (c *fleetController) ask(ctx context.Context, runner string) error {
+	return c.control(ctx, http.MethodPost, "/probe?runner="+url.QueryEscape(runner), nil, nil)
 }
 
 // delays are those of the tasks that arrived. Both processes read the same clock.

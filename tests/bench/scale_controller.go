@@ -33,14 +33,14 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
-// probePools is how many hosts have a pool of their own, by a label, so that a task can be written for one host alone.
-const probePools = 64
+// probeHosts is how many hosts have a runner whose output can be asked for: each time that somebody begins to watch it, a task is written
+// for that host alone.
+const probeHosts = 200
 
 // fleetProcess is the controller that the agents talk to.
 type fleetProcess struct {
 	store *store.Store
 	ctrl  *controller.Controller
-	pools map[string]store.Pool
 }
 
 // fleetControllerMain reads what startFleetController passes.
@@ -57,7 +57,7 @@ func fleetControllerMain(ctx context.Context, args []string) error {
 
 // runFleetController is the controller's process: it says where it listens and serves until its standard input ends.
 func runFleetController(ctx context.Context, dir string, agents int, useTLS bool, profiles string) (err error) {
-	p := &fleetProcess{pools: map[string]store.Pool{}}
+	p := &fleetProcess{}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	keys, err := secrets.LoadOrCreate(filepath.Join(dir, "zoomies.keys"))
 	if err != nil {
@@ -146,18 +146,49 @@ func (p *fleetProcess) seed(ctx context.Context, agents int) ([]fleetHost, error
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	for i := range min(probePools, agents) {
+	return hosts, p.seedRunners(ctx, in, hosts[:min(probeHosts, agents)])
+}
+
+// seedRunners gives each of the hosts an idle runner, and writes the pools of a fleet of this size.
+func (p *fleetProcess) seedRunners(ctx context.Context, in store.Installation, hosts []fleetHost) error {
+	var first store.Pool
+	for i := range fleetPools {
 		pool, err := p.store.CreatePool(ctx, store.Pool{
-			Name: fmt.Sprintf("probe-%d", i), InstallationID: in.ID, Labels: []string{"linux", fmt.Sprintf("probe-%d", i)}, Backend: "podman",
-			Image: "localhost/runner:bench", Max: 10, Enabled: true, Ephemeral: true, HostSelector: map[string]string{"probe": fmt.Sprintf("host-%04d", i)},
+			Name: fmt.Sprintf("pool-%d", i), InstallationID: in.ID, Labels: []string{"linux", fmt.Sprintf("pool-%d", i)}, Backend: "podman",
+			Image: "localhost/runner:bench", Max: 1000, Enabled: true, Ephemeral: true, IdleTimeout: 24 * time.Hour,
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		p.pools[pool.ID], hosts[i].Pool = pool, pool.ID
+		if i == 0 {
+			first = pool
+		}
 	}
-	return hosts, nil
+	rows := make([]store.Runner, len(hosts))
+	for i, h := range hosts {
+		rows[i] = store.Runner{
+			Name: fmt.Sprintf("runner-%d", i), PoolID: first.ID, HostID: h.ID, InstallationID: in.ID, Backend: "podman", Image: first.Image, Ephemeral: true,
+		}
+	}
+	if err := p.store.CreateRunners(ctx, rows); err != nil {
+		return err
+	}
+	for i, r := range rows {
+		hosts[i].Runner = r.ID
+		for _, to := range []store.RunnerState{store.RunnerRegistering, store.RunnerIdle} {
+			if _, _, err := p.store.TransitionRunner(ctx, r.ID, to, store.Change{WorkloadID: r.Name}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
+
+// fleetPools is how many pools the fleet has.
+const fleetPools = 12
+
+// watchFor is how long somebody watches a runner's output.
+const watchFor = 300 * time.Millisecond
 
 // serveLoopback serves as `zoomies controller` does, until ctx ends.
 func serveLoopback(ctx context.Context, g *errgroup.Group, h http.Handler, conf *tls.Config) (address string, err error) {
@@ -194,8 +225,14 @@ func (p *fleetProcess) control() http.Handler {
 		_ = json.NewEncoder(w).Encode(v) // the asker is gone: nothing to do
 	}
 	mux.HandleFunc("POST /probe", func(w http.ResponseWriter, r *http.Request) {
-		_, hosts, err := p.ctrl.Prewarm(r.Context(), p.pools[r.URL.Query().Get("pool")])
-		answer(w, len(hosts), err)
+		row, err := p.store.Runner(r.Context(), r.URL.Query().Get("runner"))
+		if err == nil {
+			v, werr := p.ctrl.WatchLogs(r.Context(), row)
+			if err = werr; err == nil {
+				time.AfterFunc(watchFor, v.Close)
+			}
+		}
+		answer(w, nil, err)
 	})
 	mux.HandleFunc("POST /written", func(w http.ResponseWriter, r *http.Request) {
 		var ids []string
