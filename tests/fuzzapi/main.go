@@ -33,13 +33,14 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	requests := fl.Int("requests", 50_000, "how many to send")
 	seed := fl.Uint64("seed", 1, "the same seed makes the same requests, but for IDs and times")
 	verbose := fl.Bool("v", false, "print the statuses of every operation")
+	why := fl.String("why", "", "an operation whose refusals are printed, to see why it is never carried out")
 	if err := fl.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}
 		return err
 	}
-	r, err := run(ctx, *seed, *requests, func(f finding) { fmt.Fprintln(progress, f) })
+	r, err := run(ctx, *seed, *requests, *why, func(f finding) { fmt.Fprintln(progress, f) })
 	if err != nil {
 		return fmt.Errorf("cannot try the API with seed %d: %w", *seed, err)
 	}

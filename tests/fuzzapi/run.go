@@ -38,12 +38,13 @@ type runner struct {
 	w      *world
 	g      *generator
 	found  func(finding)
-	audit  int64 // the newest row that was searched
+	why    string // an operation whose refusals are told
+	audit  int64  // the newest row that was searched
 	pickup []caller
 }
 
-func run(ctx context.Context, seed uint64, requests int, found func(finding)) (report, error) {
-	r := &runner{ctx: ctx, seed: seed, r: rand.New(rand.NewPCG(seed, 0)), found: found}
+func run(ctx context.Context, seed uint64, requests int, why string, found func(finding)) (report, error) {
+	r := &runner{ctx: ctx, seed: seed, why: why, r: rand.New(rand.NewPCG(seed, 0)), found: found}
 	r.statuses = map[string]map[int]int{}
 	for n := 0; r.Requests < requests; n++ {
 		if err := ctx.Err(); err != nil {
@@ -172,6 +173,9 @@ func (r *runner) send(c call) error {
 	if resp.Code >= 500 {
 		r.Status5xx++
 		r.say(c, who, fmt.Sprintf("status %d", resp.Code), string(body)+"\nlog: "+string(r.w.log.take()))
+	}
+	if r.why != "" && c.op.ID == r.why && resp.Code >= 400 {
+		r.say(c, who, fmt.Sprintf("status %d, as asked for", resp.Code), string(body))
 	}
 	r.searchAnswer(c, who, resp)
 	r.search(c, who, "in the log", r.w.log.take())

@@ -51,7 +51,7 @@ func (r *runner) sign(c *call) {
 		if code := r.g.known["manifest-created.code"]; len(code) > 0 && c.op.ID == "manifest-created" {
 			c.path += "?" + url.Values{"state": {c.knowsState}, "code": {code[len(code)-1]}}.Encode()
 		} else if c.op.ID == "manifest-installed" {
-			c.path += "?" + url.Values{"state": {c.knowsState}, "installation_id": {"1"}, "setup_action": {"install"}}.Encode()
+			c.path += "?" + url.Values{"state": {c.knowsState}, "installation_id": {"1"}, "setup_action": {[]string{"install", "request"}[r.r.IntN(2)]}}.Encode()
 		}
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/api"
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/secrets"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	simgithub "github.com/zoomies-fleet/zoomies/sim/github"
@@ -36,6 +37,7 @@ type world struct {
 	password string
 	ins      store.Installation
 	pool     store.Pool
+	octo     int64 // GitHub's ID of an installation that is not connected
 	host     store.Host
 	agent    string // the host's token
 	ends     []func() error
@@ -136,13 +138,22 @@ func (w *world) seed(ctx context.Context) (err error) {
 	w.watch.add("the App's webhook secret", app.WebhookSecret)
 	ghID := w.github.AddInstallation("acme", "Organization")
 	w.github.AddRepository(ghID, "acme/widgets")
-	w.github.AddInstallation("octo", "Organization")
+	w.octo = w.github.AddInstallation("octo", "Organization")
 	w.ins, err = w.store.CreateInstallation(ctx, store.Installation{
 		Name: "acme", BaseURL: w.github.URL(), AppID: app.ID, InstallationID: ghID, Account: "acme", AccountType: "Organization",
 		PrivateKey: secrets.Of(string(app.PrivateKeyPEM)), WebhookSecret: secrets.Of(app.WebhookSecret),
 	})
 	if err != nil {
 		return err
+	}
+	for i := range 2 { // without pools
+		_, err := w.store.CreateInstallation(ctx, store.Installation{
+			Name: fmt.Sprintf("spare-%d", i), BaseURL: w.github.URL(), AppID: app.ID, InstallationID: ghID + 1000 + int64(i), Account: "spare", AccountType: "Organization",
+			PrivateKey: secrets.Of(string(app.PrivateKeyPEM)), WebhookSecret: secrets.Of(w.watch.fresh("a webhook secret")),
+		})
+		if err != nil {
+			return err
+		}
 	}
 	for i := range 3 {
 		_, err := w.store.CreateGitHubApp(ctx, store.GitHubApp{
@@ -179,8 +190,12 @@ func (w *world) seedHosts(ctx context.Context) error {
 			return err
 		}
 		w.watch.token("a join token", token)
+		broken := ""
+		if i == 3 {
+			broken = "no such file" // so that there is a problem
+		}
 		joined, err := w.ctrl.Agents().Join(ctx, protocol.JoinRequest{Token: token, Name: name, Version: "fuzz", Protocol: protocol.Version, Host: protocol.HostInfo{
-			OS: "linux", Arch: "amd64", CPUs: 8, MemoryMB: 16384, Capacity: 10, Backends: []protocol.BackendInfo{{Name: "podman", CPULimit: true, MemoryLimit: true}},
+			OS: "linux", Arch: "amd64", CPUs: 8, MemoryMB: 16384, Capacity: 10, Backends: []protocol.BackendInfo{{Name: "podman", CPULimit: true, MemoryLimit: true, Error: broken}},
 		}})
 		if err != nil {
 			return err
@@ -295,12 +310,12 @@ func (w *world) fits() map[string][]string {
 	id := strconv.FormatInt
 	fits := map[string][]string{
 		"create-installation.base_url": {w.github.URL()}, "start-manifest.base_url": {w.github.URL()}, "public_url": {"http://127.0.0.1:8080"},
-		"create-installation.app_id": {id(app.ID, 10)}, "create-installation.installation_id": {id(w.ins.InstallationID+1, 10), id(w.ins.InstallationID, 10)},
+		"create-installation.app_id": {id(app.ID, 10)}, "create-installation.installation_id": {id(w.octo, 10), id(w.octo, 10), id(w.ins.InstallationID, 10)},
 		"create-installation.account": {"", "octo"}, "create-installation.account_type": {""}, "update-installation.account": {"acme"},
 		"sign-in.name": {"root", "ada", "otto", "vera"}, "scope_id": {w.pool.ID, w.ins.ID}, "set-setting.value": {"30s", "2m", "true", "5", "info"},
 		"create-pool.installation_id": {w.ins.ID}, "create-token.user_id": {""}, "start-manifest.organization": {"octo", ""},
 		"create-token.scopes": auth.TokenScopes(), "create-pool.backend": {"podman", "docker"}, "create-pool.image": {"localhost/runner:test", "debian-13"},
-		"watch-runner-logs.id": {},
+		"If-Match": {"*"}, "dismiss-problem.code": {problems.BackendBroken.String()}, "restore-problem.code": {problems.BackendBroken.String()},
 	}
 	if raw, err := os.ReadFile(w.setup); err == nil {
 		fits["claim-fleet.token"] = []string{strings.TrimSpace(string(raw))}
