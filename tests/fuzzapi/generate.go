@@ -60,7 +60,7 @@ func (g *generator) call(op operation) call {
 		case "path":
 			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(g.pathValue(op, p)))
 		case "query":
-			if p.Required || g.one(4) {
+			if p.Required || len(g.known[op.ID+"."+p.Name]) > 0 || g.one(4) {
 				query.Set(p.Name, g.text(g.value(p.Name, p.Schema, &c, 0)))
 			}
 		case "header":

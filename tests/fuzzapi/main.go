@@ -71,6 +71,7 @@ type result struct {
 type report struct {
 	result
 	statuses map[string]map[int]int // by operation
+	heard    int                    // bytes of events
 }
 
 // unreached are operations that no generated request carries out, with the reason.
@@ -89,6 +90,9 @@ func (r report) missed() (out []string) {
 			out = append(out, id)
 		}
 	}
+	if r.heard == 0 {
+		out = append(out, "an event of watch-events")
+	}
 	slices.Sort(out)
 	return out
 }
@@ -102,6 +106,7 @@ func (r report) print(w io.Writer) {
 	for _, id := range ids {
 		fmt.Fprintf(w, "%-24s %v\n", id, r.statuses[id])
 	}
+	fmt.Fprintf(w, "%d bytes of events\n", r.heard)
 }
 
 // finding is a fault, with what is needed to see it again.

@@ -39,12 +39,13 @@ type runner struct {
 	g      *generator
 	found  func(finding)
 	why    string // an operation whose refusals are told
-	audit  int64  // the newest row that was searched
+	events *recorder
+	audit  int64 // the newest row that was searched
 	pickup []caller
 }
 
 func run(ctx context.Context, seed uint64, requests int, why string, found func(finding)) (report, error) {
-	r := &runner{ctx: ctx, seed: seed, why: why, r: rand.New(rand.NewPCG(seed, 0)), found: found}
+	r := &runner{ctx: ctx, seed: seed, why: why, r: rand.New(rand.NewPCG(seed, 0)), found: found, events: &recorder{}}
 	r.statuses = map[string]map[int]int{}
 	for n := 0; r.Requests < requests; n++ {
 		if err := ctx.Err(); err != nil {
@@ -99,6 +100,8 @@ func (r *runner) world(n, requests int) (err error) {
 	if err := r.look(); err != nil {
 		return err
 	}
+	stop := r.listen()
+	defer stop()
 	for r.Requests < end {
 		c := r.g.next()
 		if c.op.Streams && !r.g.one(3) {
@@ -179,6 +182,9 @@ func (r *runner) send(c call) error {
 	}
 	r.searchAnswer(c, who, resp)
 	r.search(c, who, "in the log", r.w.log.take())
+	heard := r.events.take()
+	r.heard += len(heard)
+	r.search(c, who, "in the stream of events", heard)
 	if err := r.searchAudit(c, who); err != nil {
 		return err
 	}
@@ -234,6 +240,49 @@ type follower struct {
 func (f *follower) WriteHeader(status int) {
 	f.begun.Do(func() { time.AfterFunc(streamFor, f.leave) })
 	f.ResponseRecorder.WriteHeader(status)
+}
+
+// listener is an answer without an end that is kept until it is searched.
+type listener struct {
+	*recorder
+	header http.Header
+}
+
+// Header implements http.ResponseWriter.
+func (l *listener) Header() http.Header { return l.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (l *listener) WriteHeader(int) {}
+
+// Flush implements http.Flusher.
+func (l *listener) Flush() {}
+
+// listen follows the world's events as the machine's owner, who sees all of them, until stop is called.
+func (r *runner) listen() (stop func()) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	done := make(chan struct{})
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, mustFind("watch-events").Path, http.NoBody)
+	h := r.w.server.LocalHandler()
+	go func() {
+		defer close(done)
+		h.ServeHTTP(&listener{r.events, http.Header{}}, req)
+	}()
+	return func() {
+		cancel()
+		<-done
+		c := call{op: operation{ID: "watch-events", Method: http.MethodGet}, path: req.URL.Path}
+		text := r.events.take()
+		r.heard += len(text)
+		r.search(c, caller{name: "owner"}, "in the stream of events", text)
+	}
+}
+
+func mustFind(id string) auth.Guard {
+	g, ok := auth.Find(id)
+	if !ok {
+		panic("fuzzapi: there is no operation " + id)
+	}
+	return g
 }
 
 // searchAnswer looks for secrets in an answer. A new secret may be in the one answer that shows it.

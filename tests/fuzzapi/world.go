@@ -37,7 +37,8 @@ type world struct {
 	password string
 	ins      store.Installation
 	pool     store.Pool
-	octo     int64 // GitHub's ID of an installation that is not connected
+	sick     string // ID of the host that has a problem
+	octo     int64  // GitHub's ID of an installation that is not connected
 	host     store.Host
 	agent    string // the host's token
 	ends     []func() error
@@ -201,6 +202,9 @@ func (w *world) seedHosts(ctx context.Context) error {
 			return err
 		}
 		w.watch.token("an agent's token", joined.AgentToken)
+		if broken != "" {
+			w.sick = joined.HostID
+		}
 		if i == 0 {
 			w.agent = joined.AgentToken
 			if w.host, err = w.store.Host(ctx, joined.HostID); err != nil {
@@ -316,6 +320,7 @@ func (w *world) fits() map[string][]string {
 		"create-pool.installation_id": {w.ins.ID}, "create-token.user_id": {""}, "start-manifest.organization": {"octo", ""},
 		"create-token.scopes": auth.TokenScopes(), "create-pool.backend": {"podman", "docker"}, "create-pool.image": {"localhost/runner:test", "debian-13"},
 		"If-Match": {"*"}, "dismiss-problem.code": {problems.BackendBroken.String()}, "restore-problem.code": {problems.BackendBroken.String()},
+		"dismiss-problem.subject": {w.sick}, "restore-problem.subject": {w.sick},
 	}
 	if raw, err := os.ReadFile(w.setup); err == nil {
 		fits["claim-fleet.token"] = []string{strings.TrimSpace(string(raw))}
