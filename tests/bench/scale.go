@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,9 +31,11 @@ type scaleRow struct {
 	// Requests are all that the agents made, a second.
 	Requests  float64 `json:"requests_per_second"`
 	Failed    int     `json:"failed"`
+	Fsync     spread  `json:"fsync_ms"`       // of the same file system, just before and just after: each heartbeat and each task waits for one
 	CPU       float64 `json:"cpu_share"`      // of one processor, which the controller used
 	RSS       float64 `json:"rss_mb"`         // of the controller, at its highest
 	Heap      float64 `json:"heap_mb"`        // live objects after a collection
+	Stacks    float64 `json:"stacks_mb"`      // of its goroutines
 	Goroutine int     `json:"goroutines"`     // of the controller
 	Commits   float64 `json:"commits_second"` // of its database
 }
@@ -81,8 +84,8 @@ func measureScale(ctx context.Context, o options) (*scaleReport, []goal, error) 
 		if size.tls {
 			how = "TLS"
 		}
-		fmt.Fprintf(o.progress, "%5d agents, %5s: heartbeat p50 %.1f p99 %.1f ms, task p50 %.1f p95 %.1f ms (%d), %.0f requests/s, %.0f commits/s, CPU %.2f, RSS %.0f MB, heap %.0f MB, failed %d, load %s\n",
-			size.agents, how, row.Heartbeat.P50, row.Heartbeat.P99, row.Task.P50, row.Task.P95, row.Task.N, row.Requests, row.Commits, row.CPU, row.RSS, row.Heap, row.Failed, row.Load)
+		fmt.Fprintf(o.progress, "%5d agents, %5s: heartbeat p50 %.1f p99 %.1f ms, task p50 %.1f p95 %.1f ms (%d), %.0f requests/s, %.0f commits/s, CPU %.2f, RSS %.0f MB, heap %.0f MB, stacks %.0f MB, fsync p99 %.1f ms, failed %d, load %s\n",
+			size.agents, how, row.Heartbeat.P50, row.Heartbeat.P99, row.Task.P50, row.Task.P95, row.Task.N, row.Requests, row.Commits, row.CPU, row.RSS, row.Heap, row.Stacks, row.Fsync.P99, row.Failed, row.Load)
 		if size.agents != goalSize {
 			continue
 		}
@@ -117,6 +120,10 @@ func measureFleet(ctx context.Context, o options, agents int, tls bool) (row sca
 	if err := f.settle(ctx); err != nil {
 		return row, err
 	}
+	syncs, err := fsyncs(ctx, o.each/3)
+	if err != nil {
+		return row, err
+	}
 	before, err := child.figures(ctx, false)
 	if err != nil {
 		return row, err
@@ -133,12 +140,17 @@ func measureFleet(ctx context.Context, o options, agents int, tls bool) (row sca
 	if err != nil {
 		return row, err
 	}
+	later, err := fsyncs(ctx, o.each/3)
+	if err != nil {
+		return row, err
+	}
+	row.Fsync = spreadOf(slices.Concat(syncs, later))
 	row.Seconds = round(took.Seconds(), 1)
 	row.Heartbeat, row.Report, row.Task = spreadOf(f.heartbeats.all()), spreadOf(f.reports.all()), spreadOf(f.arrived.all())
 	row.Requests, row.Failed = rate(f.requests.Load(), took), int(f.failed.Load())
 	row.CPU = round(ratio((after.CPU-before.CPU).Seconds(), took.Seconds()), 2)
 	row.Commits = rate(after.Commits-before.Commits, took)
-	row.RSS, row.Heap, row.Goroutine = round(after.RSS, 1), round(after.Heap, 1), after.Goroutines
+	row.RSS, row.Heap, row.Stacks, row.Goroutine = round(after.RSS, 1), round(after.Heap, 1), round(after.Stacks, 1), after.Goroutines
 	if f.arrived.len() < probes*9/10 {
 		return row, fmt.Errorf("only %d of %d tasks reached their agents", f.arrived.len(), probes)
 	}
@@ -147,10 +159,10 @@ func measureFleet(ctx context.Context, o options, agents int, tls bool) (row sca
 
 // fleetFigures are what the controller says of itself.
 type fleetFigures struct {
-	CPU        time.Duration
-	Commits    int64
-	RSS, Heap  float64 // MB
-	Goroutines int
+	CPU               time.Duration
+	Commits           int64
+	RSS, Heap, Stacks float64 // MB
+	Goroutines        int
 }
 
 // fleetHello is the first line of the controller's process.

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 	"github.com/zoomies-fleet/zoomies/controller"
 	"github.com/zoomies-fleet/zoomies/controller/api"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
@@ -57,8 +58,9 @@ func fleetControllerMain(ctx context.Context, args []string) error {
 
 // runFleetController is the controller's process: it says where it listens and serves until its standard input ends.
 func runFleetController(ctx context.Context, dir string, agents int, useTLS bool, profiles string) (err error) {
+	serve.KeepSmall()
 	p := &fleetProcess{}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	keys, err := secrets.LoadOrCreate(filepath.Join(dir, "zoomies.keys"))
 	if err != nil {
 		return err
@@ -202,11 +204,11 @@ func serveLoopback(ctx context.Context, g *errgroup.Group, h http.Handler, conf 
 	}
 	context.AfterFunc(ctx, func() { _ = srv.Close() }) // ends Serve
 	g.Go(func() error {
-		serve := srv.Serve
+		listen := srv.Serve
 		if conf != nil {
-			serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
+			listen = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
 		}
-		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := listen(ln); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -252,7 +254,7 @@ func (p *fleetProcess) control() http.Handler {
 			runtime.GC()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
-			f.Heap = float64(m.HeapAlloc) / (1 << 20)
+			f.Heap, f.Stacks = float64(m.HeapAlloc)/(1<<20), float64(m.StackInuse)/(1<<20)
 		}
 		answer(w, f, err)
 	})
