@@ -86,8 +86,10 @@ image: ## Build a Debian runner image: make image ARCHIVE=actions-runner-….tar
 	  -entrypoint bin/zoomies-entrypoint -output out/runner-$(SYSTEM).tar
 
 .PHONY: docs
-docs: ## Write the reference pages that come from tables in the code
+docs: ## Write the reference pages, the API's description and its client from the code
 	go run ./tools/docgen
+	go run ./tools/apigen
+	go run ./cmd/zoomies reference pages docs/reference
 
 .PHONY: contract
 contract: tests/contract/node_modules/.package-lock.json ## Fetch GitHub's own description of its API, for the tests

@@ -115,6 +115,11 @@ func (c *Client) Base() string { return c.base }
 // Call makes a request that has no call of its own in package rest, and returns the answer's body. path begins with /; body is sent
 // as JSON, nil for none.
 func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body any) (json.RawMessage, error) {
+	return c.CallWith(ctx, method, path, query, body, nil)
+}
+
+// CallWith is Call for a request that edit changes before it is sent.
+func (c *Client) CallWith(ctx context.Context, method, path string, query url.Values, body any, edit func(*http.Request)) (json.RawMessage, error) {
 	var rd io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -133,6 +138,9 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if edit != nil {
+		edit(req)
 	}
 	resp, err := c.Do(req)
 	if err != nil {

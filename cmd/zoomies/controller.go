@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zoomies-fleet/zoomies/agent"
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/cli"
 	"github.com/zoomies-fleet/zoomies/controller"
 	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/secrets"
@@ -48,7 +49,7 @@ func controllerCommand() *cobra.Command {
 // any yet, and the environment.
 func loadConfig(file string, database map[string]string) (*config.Config, error) {
 	return config.Load(config.LoadOptions{
-		File: config.FindFile(file), Database: database, Environ: os.Environ(), OtherVariables: []string{joinTokenVariable},
+		File: config.FindFile(file), Database: database, Environ: os.Environ(), OtherVariables: append([]string{joinTokenVariable}, cli.Variables...),
 	})
 }
 
@@ -97,12 +98,16 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 	if err != nil {
 		return err
 	}
+	network, local, err := apiHandlers(ctx, cfg, st, ctrl, log)
+	if err != nil {
+		return err
+	}
 	told := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return ctrl.Run(ctx) })
-	g.Go(func() error { return serve(ctx, cfg, ctrl.Handler(), log) })
+	g.Go(func() error { return serve(ctx, cfg, network, log) })
 	g.Go(func() error {
-		if err := serveLocal(ctx, localSocket(cfg.DataDir), ctrl.LocalHandler()); err != nil {
+		if err := serveLocal(ctx, localSocket(cfg.DataDir), local); err != nil {
 			log.Warn("the commands of this machine's owner cannot reach the controller", "err", err)
 		}
 		return nil

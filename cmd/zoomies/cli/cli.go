@@ -41,23 +41,40 @@ type app struct {
 	now   func() time.Time
 }
 
-// Commands returns every verb of the client.
-func Commands(o Options) []*cobra.Command {
-	a := &app{options: o, names: map[string]string{}, now: time.Now}
+// New prepares the client's verbs.
+func New(o Options) *CLI { return &CLI{&app{options: o, names: map[string]string{}, now: time.Now}} }
+
+// CLI is the client half of the binary.
+type CLI struct{ app *app }
+
+// Commands returns every verb of the client, but those below join-token.
+func (c *CLI) Commands() []*cobra.Command {
 	var out []*cobra.Command
 	for _, make := range []func(*app) *cobra.Command{
 		statusCommand, problemsCommand, eventsCommand, poolsCommand, hostsCommand, runnersCommand, jobsCommand, queueCommand,
-		installationsCommand, githubCommand, usersCommand, tokensCommand, joinTokenCommand, sessionsCommand, settingsCommand, auditCommand, setupCommand,
+		installationsCommand, githubCommand, usersCommand, tokensCommand, sessionsCommand, settingsCommand, auditCommand, setupCommand,
 		loginCommand, logoutCommand, contextCommand, apiCommand,
 	} {
-		c := make(a)
-		if c == nil {
-			continue
+		if made := make(c.app); made != nil {
+			made.GroupID = GroupClient
+			out = append(out, made)
 		}
-		c.GroupID = GroupClient
-		out = append(out, c)
 	}
 	return out
+}
+
+// JoinTokens gives the command that makes a join token its verbs.
+func (c *CLI) JoinTokens(parent *cobra.Command) {
+	parent.GroupID = GroupClient
+	for _, v := range []*cobra.Command{
+		c.app.command(verb{op: "create-join-token", use: "create", noun: joinToken}),
+		c.app.command(verb{op: "list-join-tokens", use: "list", noun: joinToken}),
+		c.app.command(verb{op: "delete-join-token", use: "revoke", noun: joinToken, confirm: "Revoke the join token %s?", done: "join token %s is revoked"}),
+	} {
+		if v != nil {
+			parent.AddCommand(c.app.connected(v))
+		}
+	}
 }
 
 // GroupClient is the group of the verbs in the root's help.
