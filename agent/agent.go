@@ -41,16 +41,18 @@ type Config struct {
 	Version      string
 	// Capacity is how many runners the host offers; 0 is one for each core.
 	Capacity int
-	WorkDir  string // whose filesystem is measured; "" is the state file's folder
+	WorkDir  string // whose filesystem is measured, as is that of each engine's storage; "" is the state file's folder
 	Labels   map[string]string
 	// FinishedRetention is how long an ended workload stays after its end was acknowledged,
 	// until the controller hands out another value.
 	FinishedRetention time.Duration
 	// StartConcurrency is how many creates or prewarms run at once; 0 is one.
 	StartConcurrency int
-	Machine          host.Machine     // measures the host; nil is the machine itself
-	Now              func() time.Time // nil is time.Now
-	Logger           *slog.Logger     // nil is slog.Default
+	// ImageKeep is how long an image that was used stays, however full the disk; 0 is the constant of that name.
+	ImageKeep time.Duration
+	Machine   host.Machine     // measures the host; nil is the machine itself
+	Now       func() time.Time // nil is time.Now
+	Logger    *slog.Logger     // nil is slog.Default
 }
 
 // ErrHostChanged ends Run when the controller, having forgotten this host, took it in again
@@ -63,7 +65,8 @@ type Agent struct {
 	log      *slog.Logger
 	now      func() time.Time
 	machine  host.Machine
-	backends []backend.Backend
+	backends []backend.Backend // what is looked after: own, and what former hosts left (see former.go)
+	own      []backend.Backend // what runners are started with
 	byName   map[string]backend.Backend
 
 	session  *session
@@ -78,10 +81,14 @@ type Agent struct {
 	streams  *streams
 	usage    *usage
 	prepared prepared
+	images   *imageCache
+	answers  sync.Map // the last good probe of each backend, by its name
+	storage  sync.Map // where each engine keeps its images, by the backend's name
 
 	engineSize atomic.Pointer[backend.Info] // the last answer of an engine that said its size
 
 	sweepNow, reportNow wake
+	evictNow            wake          // a storage filesystem is nearly full
 	lifecycle           chan struct{} // slots of stops and removals
 
 	polled    atomic.Bool  // one poll has been answered since start
@@ -129,6 +136,8 @@ func New(cfg Config) (*Agent, error) {
 		streams:   newStreams(),
 		usage:     newUsage(),
 		prepared:  prepared{at: map[string]time.Time{}},
+		images:    newImageCache(imagesPath(cfg.StatePath), cfg.Now),
+		evictNow:  newWake(),
 		sweepNow:  newWake(),
 		reportNow: newWake(),
 		lifecycle: make(chan struct{}, LifecycleConcurrency),
@@ -151,7 +160,7 @@ func (a *Agent) use(bs []backend.Backend) error {
 		}
 		byName[b.Name()] = b
 	}
-	a.backends, a.byName = bs, byName
+	a.backends, a.own, a.byName = bs, bs, byName
 	return nil
 }
 
@@ -164,6 +173,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.StartConcurrency <= 0 {
 		c.StartConcurrency = StartConcurrency
+	}
+	if c.ImageKeep <= 0 {
+		c.ImageKeep = ImageKeep
 	}
 	if c.WorkDir == "" {
 		c.WorkDir = filepath.Dir(c.StatePath)
@@ -192,6 +204,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.bind(); err != nil {
 		return err
 	}
+	if err := a.takeFormer(ctx); err != nil {
+		return err
+	}
+	if err := a.images.load(); err != nil {
+		a.log.Warn("what was fetched for runners before is not known, so none of it is evicted", "error", err)
+	}
 	ctx, rehosted := context.WithCancelCause(ctx)
 	defer rehosted(nil)
 	a.rehosted = rehosted
@@ -203,7 +221,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 	var loops sync.WaitGroup
 	for _, loop := range []func(context.Context){
-		a.pollLoop, a.heartbeatLoop, a.sweepLoop, a.reportLoop, a.sampleLoop,
+		a.pollLoop, a.heartbeatLoop, a.sweepLoop, a.reportLoop, a.sampleLoop, a.evictLoop,
 	} {
 		loops.Go(func() { loop(ctx) })
 	}

@@ -257,6 +257,13 @@ func (s *scripted) SendLogs(ctx context.Context, cred protocol.Credential, strea
 	}
 }
 
+// lastBeat is the last heartbeat.
+func (s *scripted) lastBeat() protocol.Heartbeat {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.beats[len(s.beats)-1]
+}
+
 // result is the last answer to a task, and how many there were.
 func (s *scripted) result(taskID string) (last protocol.TaskResult, n int) {
 	s.mu.Lock()

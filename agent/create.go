@@ -97,13 +97,20 @@ func (a *Agent) findOrMake(ctx context.Context, b backend.Backend, spec backend.
 	if a.cordoned.Load() {
 		return w, errCordoned
 	}
-	if err := a.prepare(ctx, b, spec.Image, spec.Policy); err != nil {
+	release, err := a.prepare(ctx, b, spec.Image, spec.Policy)
+	if err != nil {
 		return w, err
 	}
+	defer release()
 	if d := spec.Daemon; d != nil {
-		if err := a.prepare(ctx, b, d.Image, spec.Policy); err != nil {
+		release, err := a.prepare(ctx, b, d.Image, spec.Policy)
+		if err != nil {
 			return w, err
 		}
+		defer release()
+	}
+	if spec.Policy == backend.PullAlways {
+		spec.Policy = backend.PullMissing // it was fetched a moment ago
 	}
 	w, err = b.Create(ctx, spec)
 	if errors.Is(err, backend.ErrExists) {
@@ -125,15 +132,20 @@ func (a *Agent) claimExisting(ctx context.Context, b backend.Backend, spec backe
 	return w, fmt.Errorf("cannot start the runner: the host has something else named %q; remove it, or rename it: %w", spec.Name, cause)
 }
 
-// prepare makes an image present; a backend without images has none to prepare.
-func (a *Agent) prepare(ctx context.Context, b backend.Backend, image, policy string) error {
+// prepare makes an image present; a backend without images has none to prepare. The image is not evicted before release.
+func (a *Agent) prepare(ctx context.Context, b backend.Backend, image, policy string) (release func(), err error) {
 	if image == "" {
-		return nil
+		return func() {}, nil
 	}
-	if err := b.Prepare(ctx, image, policy); err != nil {
-		return fmt.Errorf("cannot prepare the image %s: %w", image, err)
+	use, err := a.beginUse(ctx, b, image, policy)
+	if err == nil {
+		if err = b.Prepare(ctx, image, policy); err == nil {
+			a.noteFetched(ctx, b, image, policy, use)
+			return use.end, nil
+		}
+		use.abort()
 	}
-	return nil
+	return nil, fmt.Errorf("cannot prepare the image %s: %w", image, err)
 }
 
 // prewarm fetches an image before it is needed. It runs in an admission slot.
@@ -155,12 +167,13 @@ func (a *Agent) prewarm(ctx context.Context, j *job) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, PrewarmTimeout)
 	defer cancel()
-	err := a.prepare(ctx, b, p.Image, p.PullPolicy)
+	release, err := a.prepare(ctx, b, p.Image, p.PullPolicy)
 	a.judgeStart(ctx, err)
 	if err != nil {
 		a.finish(j, failed(err))
 		return
 	}
+	release()
 	a.prepared.note(key, a.now())
 	a.finish(j, succeeded())
 }

@@ -87,18 +87,21 @@ func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
 		CPUs: self.CPUs, MemoryMB: self.MemoryMB,
 		Labels: maps.Clone(a.cfg.Labels),
 	}
-	info.DiskTotalMB, info.DiskFreeMB = a.machine.Disk(a.cfg.WorkDir)
 	sized := false
 	if last := a.engineSize.Load(); last != nil {
 		info.CPUs, info.MemoryMB = last.CPUs, last.MemoryMB
 	}
 	for i, p := range a.probe(ctx) {
-		bi := protocol.BackendInfo{Name: a.backends[i].Name()}
+		bi := protocol.BackendInfo{Name: a.own[i].Name()}
+		p = a.forgive(bi.Name, p)
 		if p.err != nil {
 			bi.Error = clip(p.err.Error(), maxMessage)
 		} else {
 			bi.Version, bi.Rootless = p.info.Version, p.info.Rootless
 			bi.CPULimit, bi.MemoryLimit = p.info.CPULimit, p.info.MemoryLimit
+			if p.info.StorageDir != "" {
+				a.storage.Store(bi.Name, p.info.StorageDir)
+			}
 			if !sized && p.info.CPUs > 0 && p.info.MemoryMB > 0 {
 				sized = true
 				info.CPUs, info.MemoryMB = p.info.CPUs, p.info.MemoryMB
@@ -107,6 +110,8 @@ func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
 		}
 		info.Backends = append(info.Backends, bi)
 	}
+	d := a.fullest()
+	info.DiskTotalMB, info.DiskFreeMB = d.totalMB, d.freeMB
 	info.Capacity = a.cfg.Capacity
 	if info.Capacity == 0 {
 		info.Capacity = max(1, int(info.CPUs))
@@ -114,18 +119,63 @@ func (a *Agent) hostInfo(ctx context.Context) protocol.HostInfo {
 	return info
 }
 
+// fullest is the fullest of the filesystems that a runner writes to: the agent's own and that of each engine's storage.
+// What cannot be measured (an engine's folder that this process does not see) counts for nothing. It wakes the eviction of
+// images when an engine's is nearly full.
+func (a *Agent) fullest() (worst diskUse) {
+	worst.totalMB, worst.freeMB = a.machine.Disk(a.cfg.WorkDir)
+	for _, b := range a.backends {
+		d, ok := a.storageUse(b.Name())
+		if !ok {
+			continue
+		}
+		if d.percent() >= EvictAbove {
+			a.evictNow.up()
+		}
+		if worst.totalMB <= 0 || d.percent() > worst.percent() {
+			worst = d
+		}
+	}
+	return worst
+}
+
+// storageUse measures the filesystem of an engine's storage.
+func (a *Agent) storageUse(backendName string) (d diskUse, ok bool) {
+	dir, known := a.storage.Load(backendName)
+	if !known {
+		return d, false
+	}
+	d.totalMB, d.freeMB = a.machine.Disk(dir.(string)) //nolint:forcetypeassert // only strings are stored
+	return d, d.totalMB > 0
+}
+
 type probed struct {
 	info backend.Info
 	err  error
 }
 
-// probe asks every backend at once, each within ProbeTimeout.
+// forgive takes an engine's last answer for one that did not come in time, as long as the engine lists its workloads: a machine
+// that its jobs keep busy answers late (Podman runs a dozen programs to say what it is) and is not broken.
+func (a *Agent) forgive(name string, p probed) probed {
+	if p.err == nil {
+		a.answers.Store(name, p.info)
+		return p
+	}
+	_, blind := a.blind.Load(name)
+	if last, ok := a.answers.Load(name); ok && !blind && errors.Is(p.err, context.DeadlineExceeded) {
+		a.log.Info("a backend answers late", "backend", name, "error", p.err)
+		return probed{info: last.(backend.Info)} //nolint:forcetypeassert // only these are stored
+	}
+	return p
+}
+
+// probe asks every backend of its own at once, each within ProbeTimeout.
 func (a *Agent) probe(ctx context.Context) []probed {
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()
-	out := make([]probed, len(a.backends))
+	out := make([]probed, len(a.own))
 	var wg sync.WaitGroup
-	for i, b := range a.backends {
+	for i, b := range a.own {
 		wg.Go(func() { out[i].info, out[i].err = b.Probe(ctx) })
 	}
 	wg.Wait()

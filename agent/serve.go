@@ -7,7 +7,7 @@ import (
 
 // Serve runs an agent until ctx ends, and a new one whenever the controller, having forgotten the
 // host, has taken it in again under another ID. It returns what Run returns otherwise. Runners
-// are left running in between; those of the forgotten host are in nobody's care any more.
+// are left running in between; those of the forgotten host are told of to the controller, which disowns them.
 func Serve(ctx context.Context, cfg Config) error {
 	pace := newRetry(RetryMin, RetryMax) // should a controller never settle on an ID
 	for {

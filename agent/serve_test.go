@@ -201,6 +201,39 @@ func TestABrokenEngineIsNamedInTheHeartbeat(t *testing.T) {
 	})
 }
 
+// An engine that answers late on a busy machine is not broken as long as it lists its workloads. One that hangs is, and so is one
+// that refuses.
+func TestALateProbeIsForgiven(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		said := func() string { return r.ctl.lastBeat().Host.Backends[0].Error }
+		r.start()
+		if e := said(); e != "" {
+			t.Fatalf("healthy, and the heartbeat says %q", e)
+		}
+		r.engine.Inject(fake.OpProbe, fake.Fault{Delay: time.Hour, Times: -1})
+		r.after(3 * (HeartbeatInterval + ProbeTimeout))
+		if e := said(); e != "" {
+			t.Errorf("an engine that answers late is called broken: %q", e)
+		}
+		r.engine.Inject(fake.OpList, fake.Fault{Delay: time.Hour, Times: -1})
+		r.after(SweepInterval + ListTimeout + HeartbeatInterval + ProbeTimeout)
+		if e := said(); e == "" {
+			t.Error("an engine that hangs is not named")
+		}
+		r.engine.Mend(fake.OpProbe)
+		r.engine.Mend(fake.OpList)
+		r.after(ListTimeout + HeartbeatInterval + ProbeTimeout)
+		if e := said(); e != "" {
+			t.Errorf("mended, and the heartbeat says %q", e)
+		}
+		r.engine.Inject(fake.OpProbe, fake.Fault{Err: backend.ErrUnavailable, Times: -1})
+		r.after(HeartbeatInterval)
+		if e := said(); e == "" {
+			t.Error("an engine that refuses is not named at once")
+		}
+	})
+}
+
 func TestTheControllerSetsTheHeartbeatsPace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start()

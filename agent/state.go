@@ -15,8 +15,10 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 )
 
-// maxSpent bounds how many spent join tokens are remembered; the oldest go first.
-const maxSpent = 64
+const (
+	maxSpent  = 64 // how many spent join tokens are remembered; the oldest go first
+	maxFormer = 8  // how many former IDs are
+)
 
 // State is the state file, agent.json: all that an agent keeps across a restart.
 type State struct {
@@ -26,6 +28,9 @@ type State struct {
 	// Joining is the join that was begun and not answered yet. It is kept before the controller is
 	// asked, so that the same can be asked again when the answer is lost.
 	Joining *Joining `json:"joining,omitempty"`
+	// Former are the IDs under which the controller knew this host before it was deleted there; what they left on the engine is
+	// this agent's to look after.
+	Former []string `json:"former_hosts,omitempty"`
 	// Spent holds the SHA-256 of every join token that was traded in, never the token.
 	Spent []string `json:"spent_join_tokens,omitempty"`
 }
@@ -72,6 +77,11 @@ func (s *State) write(path string) error {
 	if err != nil {
 		return err
 	}
+	return writeWhole(path, data)
+}
+
+// writeWhole replaces a file so that a crash leaves the old one or the new one.
+func writeWhole(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -108,6 +118,11 @@ func (s *State) begin(joinToken string) (agentToken string) {
 
 // joined takes over what the join with this join token has brought.
 func (s *State) joined(joinToken, hostID, agentToken, controller string) {
+	if s.HostID != "" {
+		s.Former = append(s.Former, s.HostID)
+	}
+	s.Former = slices.DeleteFunc(s.Former, func(id string) bool { return id == hostID })
+	s.Former = s.Former[max(0, len(s.Former)-maxFormer):]
 	s.HostID, s.AgentToken, s.Controller, s.Joining = hostID, agentToken, controller, nil
 	s.spend(joinToken)
 }

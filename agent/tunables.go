@@ -53,11 +53,20 @@ const (
 	SamplePass        = 20 * time.Second
 	SampleConcurrency = 4
 
+	// EvictAbove and EvictDownTo are how full, in percent, the filesystem of an engine's storage must be for images to be
+	// evicted, and how full it may be when that ends.
+	EvictAbove  = 85
+	EvictDownTo = 75
+	// ImageKeep is how long an image that was used or fetched beforehand stays, however full the disk.
+	ImageKeep = 30 * time.Minute
+	// EvictTimeout bounds the listing of an engine's images, and the removal of one.
+	EvictTimeout = 2 * time.Minute
+
 	// MaxLogStreams is how many log relays a host serves at once.
 	MaxLogStreams = 32
 	// ListTimeout and ProbeTimeout bound the questions asked of an engine on a timer.
 	ListTimeout  = 20 * time.Second
-	ProbeTimeout = 5 * time.Second
+	ProbeTimeout = 10 * time.Second
 	// CallTimeout bounds one call to the controller that should be answered at once.
 	CallTimeout = 30 * time.Second
 

@@ -13,6 +13,8 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -88,9 +90,10 @@ func (a agents) Join(ctx context.Context, req protocol.JoinRequest) (protocol.Jo
 			a.c.log.Error("cannot mark a lost job", "runner", r.ID, "err", err)
 		}
 	}
+	a.c.judgeHost(h)
 	a.c.bus.Publish(events.HostChanged, h.ID)
 	a.c.reconcile.Set()
-	return protocol.JoinResponse{HostID: h.ID, AgentToken: token, HeartbeatInterval: protocol.SecondsOf(a.c.set.HeartbeatInterval)}, nil
+	return protocol.JoinResponse{HostID: h.ID, AgentToken: token, HeartbeatInterval: protocol.SecondsOf(a.c.settings().HeartbeatInterval)}, nil
 }
 
 func hostUpdate(version string, h protocol.HostInfo) store.HostUpdate {
@@ -104,28 +107,37 @@ func hostUpdate(version string, h protocol.HostInfo) store.HostUpdate {
 	return u
 }
 
+// errOtherRun refuses what a run of a host's agent says when another one takes its tasks: a cloned machine must not speak for its
+// original, nor keep it looking alive. A run that was just started is refused until its first poll.
+var errOtherRun = fmt.Errorf("%w: another run of this host's agent takes its tasks", protocol.ErrConflict)
+
 // Heartbeat records that a host lives.
 func (a agents) Heartbeat(ctx context.Context, cred protocol.Credential, hb protocol.Heartbeat) (protocol.HeartbeatResponse, error) {
 	before, err := a.host(ctx, cred)
 	if err != nil {
 		return protocol.HeartbeatResponse{}, err
 	}
+	if !a.c.queue.Speaks(before.ID, cred.Instance) {
+		return protocol.HeartbeatResponse{}, errOtherRun
+	}
 	h, err := a.c.store.Heartbeat(ctx, before.ID, hostUpdate(hb.Version, hb.Host))
 	if err != nil {
 		return protocol.HeartbeatResponse{}, err
 	}
-	if hb.Counted && a.c.queue.Speaks(h.ID, cred.Instance) {
+	if hb.Counted {
 		if err := a.c.noteHeld(ctx, h, hb.Holds); err != nil {
 			return protocol.HeartbeatResponse{}, err
 		}
 	}
-	quiet := a.c.now().Sub(before.LastHeartbeatAt) > a.c.set.Scheduler.HeartbeatTimeout
-	if quiet || h.Capacity != before.Capacity || !slices.Equal(h.Backends, before.Backends) || !maps.Equal(h.Labels, before.Labels) {
+	quiet := a.c.now().Sub(before.LastHeartbeatAt) > a.c.settings().Scheduler.HeartbeatTimeout
+	a.c.judgeHost(h)
+	full := h.DiskUsed() >= scheduler.DiskDanger
+	if quiet || full != (before.DiskUsed() >= scheduler.DiskDanger) || h.Capacity != before.Capacity || !slices.Equal(h.Backends, before.Backends) || !maps.Equal(h.Labels, before.Labels) {
 		a.c.bus.Publish(events.HostChanged, h.ID)
 		a.c.reconcile.Set()
 		a.c.cleanup.Set() // what is left on a host that was away can be removed now
 	}
-	return protocol.HeartbeatResponse{HeartbeatInterval: protocol.SecondsOf(a.c.set.HeartbeatInterval), Cordoned: h.Cordoned}, nil
+	return protocol.HeartbeatResponse{HeartbeatInterval: protocol.SecondsOf(a.c.settings().HeartbeatInterval), Cordoned: h.Cordoned}, nil
 }
 
 // Poll leases the host's next task.
@@ -177,10 +189,21 @@ func (c *Controller) finished(ctx context.Context, t store.Task, res protocol.Ta
 	case protocol.TaskStop:
 		if !res.OK {
 			c.log.Warn("a host could not stop a runner; it is asked to remove it", "runner", t.RunnerID, "host", t.HostID, "err", res.Error)
-			_, _, err := c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: t.RunnerID})
-			return err
+			r, err := c.store.Runner(ctx, t.RunnerID)
+			if err != nil {
+				return err
+			}
+			return c.removeWorkload(ctx, r)
 		}
-	case protocol.TaskPrewarm, protocol.TaskStreamLogs, protocol.TaskCancelLogs: // no runner's life hangs on them
+	case protocol.TaskStreamLogs:
+		if !res.OK {
+			c.relay.Fail(t.RunnerID, relay.End{Reason: relay.Failed, Message: "The runner's host says: " + res.Error + "."})
+		}
+	case protocol.TaskPrewarm:
+		if !res.OK {
+			c.log.Warn("a host could not fetch an image in advance", "host", t.HostID, "err", res.Error)
+		}
+	case protocol.TaskCancelLogs: // its stream has ended anyway
 	}
 	return nil
 }
@@ -213,8 +236,7 @@ func (c *Controller) createdOK(ctx context.Context, t store.Task, ch store.Chang
 	switch r.State {
 	case store.RunnerFailed, store.RunnerRemoved:
 		// It came too late: nobody waits for it any more.
-		_, _, err = c.queue.Enqueue(ctx, t.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
-		return err
+		return c.removeWorkload(ctx, r)
 	case store.RunnerProvisioning:
 		_, changed, err := c.tryTransition(ctx, r.ID, store.RunnerRegistering, ch)
 		if changed || !errors.Is(err, store.ErrTransition) {
@@ -247,9 +269,9 @@ func (a agents) Report(ctx context.Context, cred protocol.Credential, reports []
 		return protocol.ReportResponse{}, err
 	}
 	if !a.c.queue.Speaks(h.ID, cred.Instance) {
-		return protocol.ReportResponse{}, fmt.Errorf("%w: another run of this host's agent takes its tasks", protocol.ErrConflict)
+		return protocol.ReportResponse{}, errOtherRun
 	}
-	resp := protocol.ReportResponse{FinishedRetention: protocol.SecondsOf(a.c.set.FinishedRetention)}
+	resp := protocol.ReportResponse{FinishedRetention: protocol.SecondsOf(a.c.settings().FinishedRetention)}
 	for _, rep := range reports {
 		over, err := a.c.applyReport(ctx, h, rep)
 		if err != nil {
@@ -273,8 +295,7 @@ func (c *Controller) applyReport(ctx context.Context, h store.Host, rep protocol
 		return false, err
 	}
 	if r.HostID != h.ID {
-		c.log.Warn("ignoring a report on another host's runner", "host", h.Name, "runner", r.ID)
-		return false, nil
+		return c.strangersReport(ctx, h, r)
 	}
 	ch := store.Change{Message: rep.Message, WorkloadID: rep.WorkloadID, ExitCode: rep.ExitCode, OOMKilled: rep.OOMKilled}
 	ended := rep.State == string(store.RunnerRemoved) || rep.State == string(store.RunnerFailed)
@@ -300,6 +321,18 @@ func (c *Controller) applyReport(ctx context.Context, h store.Host, rep protocol
 		err = nil
 	}
 	return false, err
+}
+
+// strangersReport answers a host that reports another's runner. When that other is gone, this is the same machine, or shares its
+// engine: a host without live runners was deleted, so the runner has ended, and what is left of it may go.
+func (c *Controller) strangersReport(ctx context.Context, h store.Host, r store.Runner) (over bool, err error) {
+	if _, err := c.store.Host(ctx, r.HostID); errors.Is(err, store.ErrNotFound) && !r.State.Live() {
+		return true, nil
+	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	c.log.Warn("ignoring a report on another host's runner", "host", h.Name, "runner", r.ID)
+	return false, nil
 }
 
 // ended records that a runner's workload is over.
@@ -344,10 +377,22 @@ func (c *Controller) judgeVersion(ctx context.Context, r store.Runner, message s
 	})
 }
 
-// SendLogs relays a runner's output to its viewers; without any, it says so at once.
-func (a agents) SendLogs(ctx context.Context, cred protocol.Credential, stream string, _ io.Reader) error {
-	if _, err := a.host(ctx, cred); err != nil {
+// SendLogs relays a runner's output to its viewers, until it or their interest ends; without any, it says so at once.
+func (a agents) SendLogs(ctx context.Context, cred protocol.Credential, stream string, r io.Reader) error {
+	h, err := a.host(ctx, cred)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: nobody watches stream %s", protocol.ErrConflict, stream)
+	s := a.c.relay.Find(h.ID, stream)
+	if s == nil {
+		return fmt.Errorf("%w: nobody watches this stream", protocol.ErrConflict)
+	}
+	if err := a.c.logsBegun(ctx, s); err != nil {
+		return err
+	}
+	err = a.c.relay.Send(ctx, h.ID, stream, r)
+	if errors.Is(err, relay.ErrNobody) {
+		return fmt.Errorf("%w: %w", protocol.ErrConflict, err)
+	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -91,6 +92,9 @@ func (c *Controller) taskDropped(t store.Task) {
 		what = "start"
 	case protocol.TaskStop:
 		what = "stop"
+	case protocol.TaskStreamLogs:
+		c.relay.Fail(t.RunnerID, relay.End{Reason: relay.Failed, Message: "The runner's host did not answer in time. Is its agent well? Watch again."})
+		return
 	default:
 		c.cleanup.Set()
 		return

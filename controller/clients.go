@@ -81,7 +81,7 @@ func (c *Controller) noteGitHub(ctx context.Context, in store.Installation, err 
 	return false
 }
 
-// scope is where the runners of a pool register.
+// scope is where runners register.
 func scope(in store.Installation, repository string) github.Scope {
 	if repository != "" {
 		return github.Scope{Repository: repository}

@@ -16,7 +16,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
-	"github.com/zoomies-fleet/zoomies/controller/scheduler"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/controller/tasks"
 )
@@ -40,38 +40,6 @@ const (
 	LeaseTTL = 30 * time.Second
 )
 
-// Settings are what an operator may change, already validated.
-type Settings struct {
-	Tick              time.Duration // net under the events of the reconcile loop
-	HeartbeatInterval time.Duration
-	FinishedRetention time.Duration
-	Scheduler         scheduler.Tunables
-	CreateTimeout     time.Duration
-	DaemonWait        time.Duration
-	RunnerEnv         map[string]string
-	PollFallback      bool
-	PollInterval      time.Duration
-	JobRecheck        time.Duration
-	MaxWebhookBody    int64
-	HistoryRetention  time.Duration // ended rows older than this are pruned
-}
-
-// DefaultSettings are the settings of a fleet nobody has configured.
-func DefaultSettings() Settings {
-	return Settings{
-		Tick:              10 * time.Second,
-		HeartbeatInterval: 30 * time.Second,
-		Scheduler:         scheduler.DefaultTunables(),
-		CreateTimeout:     10 * time.Minute,
-		DaemonWait:        3 * time.Minute,
-		PollFallback:      true,
-		PollInterval:      time.Minute,
-		JobRecheck:        5 * time.Minute,
-		MaxWebhookBody:    5 << 20,
-		HistoryRetention:  14 * 24 * time.Hour,
-	}
-}
-
 // Options make a controller.
 type Options struct {
 	Store    *store.Store
@@ -80,16 +48,19 @@ type Options struct {
 	// GitHub makes the client of an installation; clients are kept until the installation changes.
 	GitHub  func(store.Installation) (github.API, error)
 	Version string
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Reload reads the settings anew, for ApplySettings; nil reads none.
+	Reload func(context.Context) (Settings, error)
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Controller is one running control plane.
 type Controller struct {
 	store    *store.Store
-	set      Settings
+	set      atomic.Pointer[Settings] // see settings
 	holder   store.Holder
 	clients  *clients
+	reload   func(context.Context) (Settings, error)
 	version  string
 	now      func() time.Time
 	log      *slog.Logger
@@ -105,6 +76,7 @@ type Controller struct {
 	provision events.Wake
 	cleanup   events.Wake
 	poll      events.Wake
+	drains    events.Wake
 
 	minting  *crew // runners whose registration is being minted
 	retiring *crew // runners that are being withdrawn or retired
@@ -114,9 +86,11 @@ type Controller struct {
 	asking   *crew // jobs in doubt (see exits.go)
 	exits    *exits
 	links    *links
+	relay    *relay.Hub // output of runners that somebody watches
 
 	passMu   sync.Mutex // one pass at a time: two would each create what one decided
 	scrapeMu sync.Mutex // one scrape of the metrics at a time
+	warmMu   sync.Mutex // one prewarm at a time: two would each ask for what is asked already
 
 	stoodDown atomic.Bool // another controller has taken the database
 	waitingMu sync.Mutex
@@ -138,15 +112,17 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		store: o.Store, set: o.Settings, holder: o.Holder, version: o.Version,
-		clients: newClients(o.GitHub), now: o.Now, log: o.Logger, fleet: fleet,
+		store: o.Store, holder: o.Holder, version: o.Version,
+		clients: newClients(o.GitHub), reload: o.Reload, now: o.Now, log: o.Logger, fleet: fleet,
 		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
 		queue:     tasks.New(o.Store, o.Now, o.Logger),
-		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(),
+		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(), drains: events.NewWake(),
 		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
 		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
-		asking: newCrew(o.Now, 1), exits: newExits(o.Settings.Scheduler), links: newLinks(),
+		asking: newCrew(o.Now, 1), exits: newExits(), links: newLinks(),
 	}
+	c.Apply(o.Settings)
+	c.relay = relay.New(c.nobodyWatches)
 	c.minting.wake, c.retiring.wake, c.cleaning.wake = &c.provision, &c.reconcile, &c.cleanup
 	return c, nil
 }
@@ -184,7 +160,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	master, resign := context.WithCancel(ctx) // ends when another controller takes the database
 	defer resign()
 	for _, l := range []func(context.Context){
-		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop,
+		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop, c.drainLoop,
 		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
 	} {
 		g.Go(func() error { l(master); return nil })
@@ -196,12 +172,18 @@ func (c *Controller) Run(ctx context.Context) error {
 	c.poll.Set() // which also gets the installations' tokens before the first job needs one
 	err := g.Wait()
 	c.work.Wait()
+	c.relay.Close(relay.End{Reason: relay.Broken, Message: "The controller stops. Watch again when it is back."})
 	return err
 }
 
 // every calls f when woken, and after interval at the latest, until ctx ends.
 func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f func(context.Context)) {
-	t := time.NewTicker(interval)
+	everyOf(ctx, func() time.Duration { return interval }, wake, f)
+}
+
+// everyOf is every with an interval that may change.
+func everyOf(ctx context.Context, interval func() time.Duration, wake <-chan struct{}, f func(context.Context)) {
+	t := time.NewTimer(interval())
 	defer t.Stop()
 	for {
 		select {
@@ -211,5 +193,6 @@ func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f 
 			return
 		}
 		f(ctx)
+		t.Reset(interval())
 	}
 }

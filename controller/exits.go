@@ -44,15 +44,14 @@ type strikes struct {
 
 type exits struct {
 	wake events.Wake
-	set  scheduler.Tunables
 
 	mu     sync.Mutex
 	doubts map[string]doubt   // by job
 	pools  map[string]strikes // by pool
 }
 
-func newExits(set scheduler.Tunables) *exits {
-	return &exits{wake: events.NewWake(), set: set, doubts: map[string]doubt{}, pools: map[string]strikes{}}
+func newExits() *exits {
+	return &exits{wake: events.NewWake(), doubts: map[string]doubt{}, pools: map[string]strikes{}}
 }
 
 // aside are the jobs that stand aside in a decision that began then, and the pools whose runners it must leave alone: with one of
@@ -116,15 +115,15 @@ func (e *exits) worked(poolID string) {
 }
 
 // strike notes that a runner of the pool has ended for nothing. It returns until when the pool waits, zero if it need not yet.
-func (e *exits) strike(poolID string, now time.Time) time.Time {
+func (e *exits) strike(poolID string, now time.Time, set scheduler.Tunables) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.pools[poolID]
 	s.n++
 	if s.n > idleExitsBorne {
-		wait := e.set.StartBackoff
+		wait := set.StartBackoff
 		for range s.n - idleExitsBorne - 1 {
-			wait = min(2*wait, e.set.MaxStartBackoff)
+			wait = min(2*wait, set.MaxStartBackoff)
 		}
 		s.until = now.Add(wait)
 	}
@@ -210,7 +209,7 @@ func (c *Controller) settleDoubt(ctx context.Context, d doubt) error {
 
 // struck notes that a runner took no job at all, or one that is not ours to know of.
 func (c *Controller) struck(ctx context.Context, r store.Runner) {
-	until := c.exits.strike(r.PoolID, c.now())
+	until := c.exits.strike(r.PoolID, c.now(), c.settings().Scheduler)
 	c.log.Warn("a runner ended soon and without the job that it was made for", "runner", r.ID, "pool", r.PoolID)
 	if until.IsZero() {
 		return

@@ -65,7 +65,9 @@ func TestRefusedInstallationIsHeldAlone(t *testing.T) {
 			r.until("no slot is kept by a runner that cannot be minted", func() bool { return len(r.live()) == 0 })
 			asked := r.gh.Stats().Rate[in.InstallationID]["core"].Used
 			hits := inj.Hits()
-			r.c().set.PollFallback = true
+			polling := r.c().settings()
+			polling.PollFallback = true
+			r.c().Apply(polling)
 			r.c().pollInstallation(t.Context(), in, &pollState{})
 			if err := r.c().reapInstallation(t.Context(), in); err != nil {
 				t.Error(err)

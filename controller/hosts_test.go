@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -131,7 +132,7 @@ func TestHostIsUnhealthyAndThenLost(t *testing.T) {
 	r.clock.advance(r.set.Scheduler.StartBackoff)
 	h.beat()
 	kinds := map[protocol.TaskKind]bool{}
-	for !kinds[protocol.TaskRemove] || !kinds[protocol.TaskCreate] { // a remove may be asked for once more while its answer is recorded
+	for range 2 { // each asked for once
 		task := h.task()
 		kinds[task.Kind] = true
 		if err := h.answer(task, true, ""); err != nil {
@@ -220,5 +221,84 @@ func TestHostSpeaksOnlyForItsOwn(t *testing.T) {
 	other.report(report(store.Runner{ID: create.RunnerID}, store.RunnerRemoved, &zero))
 	if got, err := r.st.Runner(t.Context(), create.RunnerID); err != nil || got.State != store.RunnerProvisioning {
 		t.Errorf("the runner is %s by another host's word: %v", got.State, err)
+	}
+}
+
+// A host that was deleted comes back under another ID. What it still has of its old runners is disowned, so that it removes it; another
+// host's is not, as long as that one is there.
+func TestDeletedHostsRunnersAreDisowned(t *testing.T) {
+	t.Parallel()
+	r, _, h := noAgents(t, nil)
+	r.job("ok")
+	create := h.task()
+	if err := h.answer(create, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	back := r.scripted("host-2")
+	over := func() []string {
+		t.Helper()
+		resp, err := r.c().Agents().Report(t.Context(), back.cred, []protocol.RunnerReport{{RunnerID: create.RunnerID, Phase: protocol.PhaseRunning, WorkloadID: "wl"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Finished
+	}
+	if got := over(); len(got) != 0 {
+		t.Errorf("a live runner of another host was disowned: %q", got)
+	}
+	if err := r.c().failRunner(t.Context(), create.RunnerID, "a test says so"); err != nil {
+		t.Fatal(err)
+	}
+	if got := over(); len(got) != 0 {
+		t.Errorf("an ended runner of a host that is there was disowned: %q", got)
+	}
+	if err := r.st.DeleteHost(t.Context(), h.cred.HostID); err != nil {
+		t.Fatal(err)
+	}
+	if got := over(); len(got) != 1 || got[0] != create.RunnerID {
+		t.Errorf("after its host was deleted %q are over", got)
+	}
+}
+
+// A27: a cloned machine's heartbeats do not keep its dead original looking healthy. When the original has been silent for long
+// enough, whoever is left is the host.
+func TestClonesHeartbeatsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigOptions{still: true})
+	h := r.scripted("host-1")
+	clone := h
+	clone.cred.Instance = "two"
+	beat := func(s scripted) error {
+		_, err := r.c().Agents().Heartbeat(t.Context(), s.cred, protocol.Heartbeat{Version: "test", Host: hostInfo()})
+		return err
+	}
+	poll := func(s scripted) error {
+		_, err := r.c().Agents().Poll(t.Context(), s.cred, 0)
+		return err
+	}
+	if err := beat(clone); err != nil {
+		t.Errorf("before anybody has polled: %v", err)
+	}
+	if err := poll(h); err != nil {
+		t.Fatal(err)
+	}
+	before := r.hostRow("host-1").LastHeartbeatAt
+	r.clock.advance(r.set.Scheduler.HeartbeatTimeout)
+	if err := beat(clone); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("the clone's heartbeat was answered with %v", err)
+	}
+	if at := r.hostRow("host-1").LastHeartbeatAt; !at.Equal(before) {
+		t.Errorf("the clone's heartbeat moved the host's from %s to %s", before, at)
+	}
+	h.beat()
+	if at := r.hostRow("host-1").LastHeartbeatAt; !at.After(before) {
+		t.Error("the host's own heartbeat was not recorded")
+	}
+	r.clock.advance(2*protocol.MaxWait + time.Second)
+	if err := poll(clone); err != nil {
+		t.Fatal(err)
+	}
+	if err := beat(clone); err != nil {
+		t.Errorf("the one that is left: %v", err)
 	}
 }

@@ -42,6 +42,7 @@ func (c *Controller) checkHosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.judgeHosts(hosts)
 	var errs []error
 	for _, h := range hosts {
 		since := h.LastHeartbeatAt
@@ -67,6 +68,8 @@ func (c *Controller) loseHost(ctx context.Context, h store.Host, silent time.Dur
 	if err := c.store.MarkHostLost(ctx, h.ID); err != nil {
 		return err
 	}
+	h.LostAt = c.now()
+	c.judgeHost(h)
 	c.bus.Publish(events.HostChanged, h.ID)
 	return c.abandonHost(ctx, h, fmt.Sprintf("host %s has not been heard from for %s", h.Name, silent.Round(time.Second)))
 }
@@ -106,10 +109,49 @@ func (c *Controller) endDrains(ctx context.Context) error {
 				return err
 			})
 		case late:
-			errs = append(errs, c.stopWorkload(ctx, r))
+			errs = append(errs, c.blameDrain(ctx, r), c.stopWorkload(ctx, r))
+		case !r.Ephemeral:
+			errs = append(errs, c.leaveIfDone(ctx, r))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// blameDrain marks the job of a runner that is stopped since its drain has lasted too long: its workflow is not at fault.
+func (c *Controller) blameDrain(ctx context.Context, r store.Runner) error {
+	if r.JobID == "" {
+		return nil
+	}
+	j, err := c.store.Job(ctx, r.JobID)
+	if err != nil || j.FleetFault != "" {
+		return err
+	}
+	return c.blameFleet(ctx, r, fmt.Sprintf("its runner was drained and the job did not finish within %s: %s", DrainGrace, r.Message))
+}
+
+// leaveIfDone takes away a runner that would take one job after the other, and was told to go, when its job is over.
+func (c *Controller) leaveIfDone(ctx context.Context, r store.Runner) error {
+	if r.JobID == "" {
+		return nil
+	}
+	j, err := c.store.Job(ctx, r.JobID)
+	if err != nil || j.State != store.JobCompleted {
+		return err
+	}
+	c.spawn(ctx, c.retiring, r.InstallationID, r.ID, func(ctx context.Context) error {
+		_, err := c.leave(ctx, r, r.Message)
+		return err
+	})
+	return nil
+}
+
+// drainLoop sees to drains that an operator has just asked for, so that they begin at once.
+func (c *Controller) drainLoop(ctx context.Context) {
+	every(ctx, HousekeepingTick, c.drains.C(), func(ctx context.Context) {
+		if err := c.endDrains(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("cannot see to the runners that are draining", "err", err)
+		}
+	})
 }
 
 func (c *Controller) stopWorkload(ctx context.Context, r store.Runner) error {
@@ -215,7 +257,7 @@ func (c *Controller) noteWaiting(plan scheduler.Plan) {
 
 // prune deletes history that is older than the operator wants to keep.
 func (c *Controller) prune(ctx context.Context) error {
-	n, err := c.store.Prune(ctx, c.now().Add(-c.set.HistoryRetention))
+	n, err := c.store.Prune(ctx, c.now().Add(-c.settings().HistoryRetention))
 	if n > 0 {
 		c.log.Info("pruned old rows", "rows", n)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/recovered"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // Handler serves the controller's routes: health, metrics, webhooks and the agent API.
 func (c *Controller) Handler() http.Handler {
 	r := chi.NewRouter()
-	r.Use(middleware.Recoverer)
+	r.Use(recovered.Handler(c.log))
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": c.version})
 	})
@@ -58,11 +59,11 @@ func (c *Controller) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, p := range c.Problems() {
 		if p.Code == ProblemLeaseLost {
-			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title, "problems": c.Problems()})
+			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title})
 			return
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"status": "ready", "problems": c.Problems()})
+	writeJSON(w, http.StatusOK, map[string]any{"status": "ready", "problems": len(c.Problems())})
 }
 
 // metricsHandler sets the gauges that are read when asked for, and then shows all metrics, one scrape at a time.

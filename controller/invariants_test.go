@@ -33,6 +33,7 @@ func TestInvariantsSilenceLadder(t *testing.T) {
 	s := DefaultSettings()
 	check(t, []relation{
 		{"heartbeat timeout ≥ 3 intervals", s.Scheduler.HeartbeatTimeout, 3 * s.HeartbeatInterval, "one slow heartbeat must never make a host unhealthy"},
+		{"heartbeat timeout ≥ 2 heartbeats with slow probes", s.Scheduler.HeartbeatTimeout, 2 * (s.HeartbeatInterval + agent.ProbeTimeout), "an engine that answers late must not make its host unhealthy"},
 		{"host lost after it is unhealthy", HostLostAfter - time.Second, s.Scheduler.HeartbeatTimeout, "no runner may be failed on a host that is still being given new ones"},
 		{"the settings' idea of it", s.Scheduler.HeartbeatTimeout, config.HeartbeatTimeout, "settings are judged by it"},
 		{"and the other way round", config.HeartbeatTimeout, s.Scheduler.HeartbeatTimeout, "settings are judged by it"},
@@ -99,4 +100,16 @@ func TestInvariantsRetention(t *testing.T) {
 	if github.MintsPerMinute >= 166 {
 		t.Errorf("%d mints a minute reach GitHub's own ceiling", github.MintsPerMinute)
 	}
+}
+
+// A43: images go long before a host is closed for its disk, and none goes that is about to be used.
+func TestInvariantsDisk(t *testing.T) {
+	t.Parallel()
+	if agent.EvictDownTo >= agent.EvictAbove || agent.EvictAbove >= scheduler.DiskDanger || scheduler.DiskDanger >= 100 {
+		t.Errorf("eviction from %d %% down to %d %%, no new runners from %d %%", agent.EvictAbove, agent.EvictDownTo, scheduler.DiskDanger)
+	}
+	check(t, []relation{
+		{"images are kept > create timeout", agent.ImageKeep, agent.CreateTimeout, "an image that was fetched for a create must be there for it"},
+		{"images are kept > prewarm reuse", agent.ImageKeep, agent.PrewarmReuse, "a preparation that answers for another must not be undone"},
+	})
 }

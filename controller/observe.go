@@ -42,8 +42,12 @@ func (c *Controller) observe(snap scheduler.Snapshot, plan scheduler.Plan) {
 			cond = "lost"
 		case snap.Now.Sub(h.LastHeartbeat) > snap.Tunables.HeartbeatTimeout:
 			cond = "unhealthy"
+		case len(h.Backends) == 0:
+			cond = "broken"
 		case h.Cordoned:
 			cond = "cordoned"
+		case h.DiskFull():
+			cond = "disk_full"
 		}
 		hosts[[2]string{cond}]++
 		if cond == "healthy" {

@@ -62,7 +62,7 @@ type pollState struct {
 }
 
 func (c *Controller) pollInstallation(ctx context.Context, in store.Installation, st *pollState) {
-	if c.set.PollFallback {
+	if c.settings().PollFallback {
 		c.sweep(ctx, in, st)
 	}
 	if err := c.recheck(ctx, in, st); err != nil && ctx.Err() == nil && !errors.Is(err, errHeld) {
@@ -74,7 +74,7 @@ func (c *Controller) sweep(ctx context.Context, in store.Installation, st *pollS
 	now := c.now()
 	d := github.ShouldPoll(now, github.PollFacts{
 		LastDeliveryAt: in.LastDeliveryAt, HoldUntil: in.HoldUntil, LastPollAt: st.last, LastFullAt: st.full,
-	}, c.set.PollInterval)
+	}, c.settings().PollInterval)
 	if d.Depth == github.PollNone {
 		return
 	}
@@ -127,8 +127,9 @@ func (c *Controller) learnJobs(ctx context.Context, in store.Installation, jobs 
 	if len(jobs) == 0 {
 		return 0
 	}
+	// Of every installation at this GitHub: another App of the same account may have told of them first.
 	rows, err := c.store.Jobs(ctx, store.JobFilter{
-		States: []store.JobState{store.JobWaiting, store.JobQueued, store.JobInProgress}, Installation: in.ID,
+		States: []store.JobState{store.JobWaiting, store.JobQueued, store.JobInProgress}, GitHubOf: in.ID,
 	})
 	if err != nil && ctx.Err() == nil {
 		c.log.Error("cannot read the known jobs of an installation", "installation", in.Name, "err", err)
@@ -137,7 +138,7 @@ func (c *Controller) learnJobs(ctx context.Context, in store.Installation, jobs 
 	for _, j := range rows {
 		known[j.GitHubID] = j
 	}
-	fresh := c.now().Add(-min(c.set.JobRecheck, waitingRecheck) / 2)
+	fresh := c.now().Add(-min(c.settings().JobRecheck, waitingRecheck) / 2)
 	for _, s := range jobs {
 		if j, ok := known[s.GitHubID]; ok && j.State == jobState(s.Status) && j.RunnerName == s.RunnerName && j.CheckedAt.After(fresh) {
 			continue
@@ -157,7 +158,7 @@ func (c *Controller) learnJobs(ctx context.Context, in store.Installation, jobs 
 // lost. Those unheard of for longest come first, and one that cannot be asked about keeps no other waiting.
 func (c *Controller) recheck(ctx context.Context, in store.Installation, st *pollState) error {
 	now := c.now()
-	if now.Sub(st.rechecked) < min(recheckPause, c.set.JobRecheck) {
+	if now.Sub(st.rechecked) < min(recheckPause, c.settings().JobRecheck) {
 		return nil
 	}
 	silent, err := c.silentJobs(ctx, in, st, now)
@@ -209,7 +210,7 @@ func (c *Controller) vanished(ctx context.Context, j store.Job, st *pollState) b
 
 func (c *Controller) silentJobs(ctx context.Context, in store.Installation, st *pollState, now time.Time) ([]store.Job, error) {
 	silent, err := c.store.Jobs(ctx, store.JobFilter{
-		States: []store.JobState{store.JobQueued, store.JobInProgress}, Installation: in.ID, CheckedBefore: now.Add(-c.set.JobRecheck),
+		States: []store.JobState{store.JobQueued, store.JobInProgress}, Installation: in.ID, CheckedBefore: now.Add(-c.settings().JobRecheck),
 	})
 	if err != nil {
 		return nil, err
@@ -223,7 +224,7 @@ func (c *Controller) silentJobs(ctx context.Context, in store.Installation, st *
 	if st.asked == nil {
 		st.asked = map[string]time.Time{}
 	}
-	maps.DeleteFunc(st.asked, func(_ string, at time.Time) bool { return now.Sub(at) >= c.set.JobRecheck })
+	maps.DeleteFunc(st.asked, func(_ string, at time.Time) bool { return now.Sub(at) >= c.settings().JobRecheck })
 	silent = slices.DeleteFunc(append(silent, gated...), func(j store.Job) bool { _, asked := st.asked[j.ID]; return asked })
 	slices.SortFunc(silent, func(a, b store.Job) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	return silent[:min(len(silent), recheckBatch)], nil

@@ -3,6 +3,7 @@ package controller
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -24,6 +25,9 @@ const (
 	ProblemPoolBlocked    = "pool.blocked"
 	ProblemUnmatched      = "jobs.unmatched"
 	ProblemNotProgressing = "runners.not_progressing"
+	ProblemHostLost       = "hosts.lost"
+	ProblemBackendBroken  = "hosts.backend_broken"
+	ProblemDiskFull       = "hosts.disk_full"
 )
 
 // problems holds what stands now, by code and subject.
@@ -53,6 +57,27 @@ func (c *Controller) Problems() []Problem {
 	out := make([]Problem, 0, len(c.problems.all))
 	for _, k := range slices.Sorted(maps.Keys(c.problems.all)) {
 		out = append(out, c.problems.all[k])
+	}
+	return out
+}
+
+// is raises a problem of a code while it stands, and clears it when it does not.
+func (p *problems) is(code, subject string, stands bool, x func() Problem) {
+	if stands {
+		p.raise(subject, x())
+	} else {
+		p.clear(code, subject)
+	}
+}
+
+// subjects are those of which a problem of a code stands.
+func (p *problems) subjects(code string) (out []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.all {
+		if s, ok := strings.CutPrefix(k, code+"/"); ok {
+			out = append(out, s)
+		}
 	}
 	return out
 }

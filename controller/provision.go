@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
@@ -25,7 +26,7 @@ const mintTries = 4
 // provisionLoop finishes every runner whose row exists and whose create task does not: the new ones, and
 // those that a killed controller left between the two.
 func (c *Controller) provisionLoop(ctx context.Context) {
-	every(ctx, c.set.Tick, c.provision.C(), func(ctx context.Context) {
+	everyOf(ctx, func() time.Duration { return c.settings().Tick }, c.provision.C(), func(ctx context.Context) {
 		rows, err := c.store.RunnersWithoutCreate(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -92,7 +93,7 @@ func (c *Controller) mintOnce(ctx context.Context, r store.Runner) error {
 	if err != nil {
 		return fmt.Errorf("cannot read pool %s: %w", r.PoolID, err)
 	}
-	sc := scope(in, p.Repository)
+	sc := scope(in, r.Repository)
 	task := c.createTask(r, p)
 	var id int64
 	if p.Ephemeral {
@@ -168,7 +169,7 @@ func (c *Controller) githubErr(ctx context.Context, in store.Installation, err e
 }
 
 func (c *Controller) createTask(r store.Runner, p store.Pool) protocol.CreateRunner {
-	env := maps.Clone(c.set.RunnerEnv)
+	env := maps.Clone(c.settings().RunnerEnv)
 	if env == nil {
 		env = map[string]string{}
 	}
@@ -176,10 +177,10 @@ func (c *Controller) createTask(r store.Runner, p store.Pool) protocol.CreateRun
 	t := protocol.CreateRunner{
 		Name: r.Name, PoolID: p.ID, Pool: p.Name, Backend: p.Backend, Image: r.Image, PullPolicy: p.PullPolicy, Env: env,
 		CPUs: r.CPUs, MemoryMB: r.MemoryMB, PidsLimit: p.PidsLimit, Network: p.Network, ReadOnly: p.ReadOnly,
-		Daemon: p.Daemon, DaemonImage: daemonImage(p), Timeout: protocol.SecondsOf(c.set.CreateTimeout),
+		Daemon: p.Daemon, DaemonImage: daemonImage(p), Timeout: protocol.SecondsOf(c.settings().CreateTimeout),
 	}
 	if p.Daemon != "" {
-		t.DaemonWait = protocol.SecondsOf(c.set.DaemonWait)
+		t.DaemonWait = protocol.SecondsOf(c.settings().DaemonWait)
 	}
 	return t
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (c *Controller) spawnReap(ctx context.Context, in store.Installation) {
 
 // reapInstallation deletes registrations of this fleet that no live runner explains and that are not busy, and takes
 // runners out of service whose registration GitHub has deleted. It stops at the first refusal: every further call would be
-// refused too.
+// refused too. A repository that is gone is none: only its own registrations went with it.
 func (c *Controller) reapInstallation(ctx context.Context, in store.Installation) error {
 	api, in, err := c.github(ctx, in.ID)
 	if errors.Is(err, errHeld) {
@@ -70,16 +71,22 @@ func (c *Controller) reapInstallation(ctx context.Context, in store.Installation
 	for _, sc := range scopes {
 		asked := c.now()
 		regs, err := api.ListRunners(ctx, sc)
+		if errors.Is(err, github.ErrNotFound) {
+			c.log.Debug("no registrations to compare: the repository is gone, or this App does not see it any more", "installation", in.Name, "repository", sc.Repository)
+			continue
+		}
 		if err != nil {
 			return c.githubErr(ctx, in, err)
 		}
-		rows, err := c.store.Runners(ctx, store.RunnerFilter{InstallationID: in.ID, Live: true})
+		// Every live runner explains its registration: another App of the same account sees the registrations of this one's pools.
+		rows, err := c.store.Runners(ctx, store.RunnerFilter{Live: true})
 		if err != nil {
 			return err
 		}
 		if err := c.reapOrphans(ctx, api, in, sc, regs, rows); err != nil {
 			return err
 		}
+		rows = slices.DeleteFunc(rows, func(r store.Runner) bool { return r.InstallationID != in.ID })
 		if err := c.noteRegistrations(ctx, in, sc, regs, rows, asked); err != nil {
 			return err
 		}
@@ -87,19 +94,25 @@ func (c *Controller) reapInstallation(ctx context.Context, in store.Installation
 	return nil
 }
 
-// scopes are the places where an installation's pools register their runners.
+// scopes are the places where an installation's pools register their runners, and where the runners of pools that are gone did.
 func (c *Controller) scopes(ctx context.Context, in store.Installation) ([]github.Scope, error) {
 	pools, err := c.store.Pools(ctx)
 	if err != nil {
 		return nil, err
 	}
-	seen := map[github.Scope]bool{}
-	var out []github.Scope
+	at, err := c.store.RunnerRepositories(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range pools {
-		if sc := scope(in, p.Repository); p.InstallationID == in.ID && !seen[sc] {
-			seen[sc] = true
-			out = append(out, sc)
+		if p.InstallationID == in.ID {
+			at = append(at, p.Repository)
 		}
+	}
+	slices.Sort(at)
+	var out []github.Scope
+	for _, repository := range slices.Compact(at) {
+		out = append(out, scope(in, repository))
 	}
 	return out, nil
 }
@@ -133,16 +146,8 @@ func (c *Controller) noteRegistrations(ctx context.Context, in store.Installatio
 	for _, reg := range regs {
 		byName[reg.Name] = reg
 	}
-	pools, err := c.store.Pools(ctx)
-	if err != nil {
-		return err
-	}
-	here := map[string]bool{} // pools that register in this scope
-	for _, p := range pools {
-		here[p.ID] = scope(in, p.Repository) == sc
-	}
 	for _, r := range rows {
-		if !here[r.PoolID] {
+		if scope(in, r.Repository) != sc {
 			continue
 		}
 		reg, listed := byName[r.Name]

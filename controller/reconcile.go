@@ -16,7 +16,7 @@ import (
 
 // reconcileLoop decides and applies, one pass at a time.
 func (c *Controller) reconcileLoop(ctx context.Context) {
-	timer := time.NewTimer(c.set.Tick)
+	timer := time.NewTimer(c.settings().Tick)
 	defer timer.Stop()
 	for {
 		select {
@@ -38,12 +38,12 @@ func (c *Controller) pass(ctx context.Context) (time.Duration, error) {
 	c.passMu.Lock()
 	defer c.passMu.Unlock()
 	if c.stoodDown.Load() {
-		return c.set.Tick, nil
+		return c.settings().Tick, nil
 	}
 	start := c.now()
 	snap, err := c.snapshot(ctx)
 	if err != nil {
-		return c.set.Tick, err
+		return c.settings().Tick, err
 	}
 	plan := scheduler.Decide(snap)
 	err = c.apply(ctx, snap, plan)
@@ -56,7 +56,7 @@ func (c *Controller) pass(ctx context.Context) (time.Duration, error) {
 
 // nextLook is the tick, or sooner when a backoff, a hold or a delay ends before it.
 func (c *Controller) nextLook(snap scheduler.Snapshot, plan scheduler.Plan) time.Duration {
-	next := c.set.Tick
+	next := c.settings().Tick
 	sooner := func(at time.Time) {
 		if d := at.Sub(snap.Now); d > 0 && d < next {
 			next = d + time.Millisecond
@@ -101,6 +101,9 @@ func (c *Controller) apply(ctx context.Context, snap scheduler.Snapshot, plan sc
 				continue // planned again when it is known what became of the pool's jobs
 			}
 			c.spawn(ctx, c.retiring, installation[a.PoolID], a.RunnerID, func(ctx context.Context) error { return c.retire(ctx, a.RunnerID, a.Reason) })
+		case scheduler.Drain:
+			_, err = c.drainRunner(ctx, a.RunnerID, a.Reason)
+			err = ignoreTransition(err)
 		case scheduler.Create:
 			creates = append(creates, a)
 		}
@@ -137,7 +140,7 @@ func (c *Controller) create(ctx context.Context, actions []scheduler.Action) err
 		id := store.NewID("run_")
 		image, _ := runnerImage(p) // judgeImages says what is wrong with it
 		rows = append(rows, store.Runner{
-			ID: id, Name: runnerName(c.fleet, p.Name, id), PoolID: p.ID, HostID: a.HostID, InstallationID: p.InstallationID,
+			ID: id, Name: runnerName(c.fleet, p.Name, id), PoolID: p.ID, HostID: a.HostID, InstallationID: p.InstallationID, Repository: p.Repository,
 			Backend: p.Backend, Image: image, State: store.RunnerProvisioning, Reason: a.Reason, DemandJobID: a.JobID,
 			Ephemeral: p.Ephemeral, CPUs: p.CPUs, MemoryMB: p.MemoryMB,
 		})
@@ -197,6 +200,7 @@ func (c *Controller) runnerMoved(ctx context.Context, r store.Runner) {
 	c.bus.Publish(events.RunnerChanged, r.ID)
 	c.reconcile.Set()
 	c.observeStages(ctx, r)
+	c.askForLogs(ctx, r.ID)
 	if r.State == store.RunnerRemoved || r.State == store.RunnerFailed {
 		if r.StateAt.Equal(r.FinishedAt) { // not a failed one that is put away
 			c.metrics.Inc(metrics.RunnersEnded, c.poolName(ctx, r.PoolID), string(r.State))

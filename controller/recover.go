@@ -9,8 +9,13 @@ import (
 )
 
 // recover finishes what an earlier run of the controller had begun: an answer to a create was written down, and what
-// follows from it was not. The agent, having been answered, or being gone too, never repeats it.
+// follows from it was not. The agent, having been answered, or being gone too, never repeats it. What was wrong with hosts is said again.
 func (c *Controller) recover(ctx context.Context) error {
+	hosts, err := c.store.Hosts(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot read the hosts of an earlier controller: %w", err)
+	}
+	c.judgeHosts(hosts)
 	rows, err := c.store.Runners(ctx, store.RunnerFilter{States: []store.RunnerState{store.RunnerProvisioning}})
 	if err != nil {
 		return fmt.Errorf("cannot read the runners that an earlier controller left: %w", err)

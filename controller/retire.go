@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -93,25 +92,11 @@ func ignoreTransition(err error) error {
 // removeWorkload sees to it that a runner's workload goes, or is never made. The row must have left provisioning, so
 // that no create task can be written any more.
 func (c *Controller) removeWorkload(ctx context.Context, r store.Runner) error {
-	if _, err := c.store.CancelTasks(ctx, r.ID, string(protocol.TaskCreate)); err != nil {
+	rm, err := c.queue.EnqueueRemove(ctx, r)
+	if err != nil || !rm.Gone {
 		return err
 	}
-	ts, err := c.store.Tasks(ctx, r.ID)
-	if err != nil {
-		return err
-	}
-	for _, t := range ts {
-		if t.Kind == string(protocol.TaskRemove) && t.State == store.TaskDone {
-			return c.workloadGone(ctx, r.ID) // its host has said so, and that is being recorded or was cut short
-		}
-	}
-	for _, t := range ts {
-		if t.Kind == string(protocol.TaskCreate) && t.Attempt > 0 {
-			_, _, err := c.queue.Enqueue(ctx, r.HostID, protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
-			return err
-		}
-	}
-	return c.workloadGone(ctx, r.ID) // no create was ever handed out
+	return c.workloadGone(ctx, r.ID) // its host has said so, and that is being recorded or was cut short; or it never had it
 }
 
 // workloadGone records that nothing of a runner is left on its host, which ends its draining.
@@ -143,11 +128,7 @@ func (c *Controller) deregister(ctx context.Context, r store.Runner) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	p, err := c.store.Pool(ctx, r.PoolID)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return false, err
-	}
-	sc := scope(in, p.Repository)
+	sc := scope(in, r.Repository)
 	if r.GitHubID == 0 {
 		// One that registered with a token told nobody its number.
 		reg, err := api.FindRunner(ctx, sc, r.Name)

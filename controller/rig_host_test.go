@@ -23,6 +23,7 @@ type testHost struct {
 	capacity int
 	engine   *engine
 	link     *wire
+	via      protocol.Controller // the agent's way to the controller, instead of link
 	state    string
 	token    string
 
@@ -43,10 +44,12 @@ func (machine) Disk(string) (int64, int64) { return 100000, 50000 }
 func (machine) BootTime() time.Time        { return time.Time{} }
 
 // host joins a new host with so many slots and starts its agent.
-func (r *rig) host(name string, capacity int) {
+func (r *rig) host(name string, capacity int) { r.hostVia(name, capacity, nil) }
+
+func (r *rig) hostVia(name string, capacity int, via protocol.Controller) {
 	r.t.Helper()
 	h := &testHost{
-		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &wire{r: r}, state: filepath.Join(r.dir, name+".json"),
+		r: r, name: name, capacity: capacity, engine: newEngine(r), link: &wire{r: r}, via: via, state: filepath.Join(r.dir, name+".json"),
 	}
 	var err error
 	if h.token, err = r.c().NewJoinToken(r.t.Context(), name, false, time.Minute); err != nil {
@@ -59,8 +62,12 @@ func (r *rig) host(name string, capacity int) {
 // start starts the host's agent, for the first time or again.
 func (h *testHost) start() {
 	h.r.t.Helper()
+	var to protocol.Controller = h.link
+	if h.via != nil {
+		to = h.via
+	}
 	a, err := agent.New(agent.Config{
-		Controller: h.link, Backends: []backend.Backend{h.engine}, StatePath: h.state, JoinToken: h.token, Name: h.name, Version: "test",
+		Controller: to, Backends: []backend.Backend{h.engine}, StatePath: h.state, JoinToken: h.token, Name: h.name, Version: "test",
 		Capacity: h.capacity, Machine: machine{}, Logger: h.r.logger().With("host", h.name), Now: h.r.clock.now,
 	})
 	if err != nil {

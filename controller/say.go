@@ -31,7 +31,7 @@ func (c *Controller) say(snap scheduler.Snapshot, plan scheduler.Plan) {
 		if c.said.pools[d.PoolID] != why {
 			c.log.Info("a pool cannot have the runners it wants", "pool", names[d.PoolID], "wanted", b.Wanted, "why", why, "fix", b.Fix)
 		}
-		if b.AtCapacity || !b.Until.IsZero() { // normal, and over by itself
+		if b.AtCapacity || b.Paused || !b.Until.IsZero() { // normal, or wanted so, and over by itself or by their word
 			c.problems.clear(ProblemPoolBlocked, d.PoolID)
 			continue
 		}
@@ -78,6 +78,8 @@ func (c *Controller) sayStuck(snap scheduler.Snapshot, names map[string]string) 
 
 func blockedSentence(b scheduler.Blocked) string {
 	switch {
+	case b.Paused:
+		return "it is paused"
 	case len(b.Causes) == 0 && !b.Until.IsZero():
 		return "it waits until " + b.Until.UTC().Format(time.TimeOnly) + " UTC"
 	case len(b.Causes) == 0:

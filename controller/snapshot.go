@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/github"
@@ -13,7 +14,7 @@ import (
 // snapshot reads everything that a scheduling decision is made from.
 func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 	now := c.now()
-	s := scheduler.Snapshot{Now: now, Tunables: c.set.Scheduler}
+	s := scheduler.Snapshot{Now: now, Tunables: c.settings().Scheduler}
 	fail := func(what string, err error) (scheduler.Snapshot, error) {
 		return s, fmt.Errorf("cannot read %s for a scheduling decision: %w", what, err)
 	}
@@ -26,10 +27,16 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		until time.Time
 	}
 	held := map[string]hold{}
+	account := map[string]string{} // by installation
 	for _, in := range ins {
+		account[in.ID] = accountOf(in)
 		if github.Held(now, in.HoldUntil) {
 			held[in.ID] = hold{fmt.Sprintf("GitHub asked us to wait until %s: %s", in.HoldUntil.UTC().Format(time.RFC3339), in.HoldReason), in.HoldUntil}
 		}
+	}
+	paused, err := c.store.QueuePause(ctx)
+	if err != nil {
+		return fail("whether the queue is paused", err)
 	}
 	pools, err := c.store.Pools(ctx)
 	if err != nil {
@@ -42,8 +49,8 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		}
 		s.Pools = append(s.Pools, scheduler.Pool{
 			ID: p.ID, Name: p.Name, Labels: p.Labels, Backend: p.Backend, OS: p.OS, Arch: p.Arch,
-			HostSelector: p.HostSelector, Repository: p.Repository, Installation: p.InstallationID,
-			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: h.why, HeldUntil: h.until,
+			HostSelector: p.HostSelector, Repository: p.Repository, Account: account[p.InstallationID], Installation: p.InstallationID,
+			Min: p.Min, Max: p.Max, Priority: p.Priority, Enabled: p.Enabled, Held: h.why, HeldUntil: h.until, Paused: pauseOf(paused, p),
 			IdleTimeout: p.IdleTimeout, ScaleUpDelay: p.ScaleUpDelay, MaxLifetime: p.MaxLifetime, RepoLimit: p.RepoLimit,
 		})
 	}
@@ -72,7 +79,7 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 			continue // GitHub is being asked whether it still waits, or has just said that it does not
 		}
 		s.Jobs = append(s.Jobs, scheduler.Job{
-			ID: j.ID, Installation: j.InstallationID, Repository: j.Repository, Labels: j.Labels,
+			ID: j.ID, Account: account[j.InstallationID], Repository: j.Repository, Labels: j.Labels,
 			State: string(j.State), QueuedAt: j.SeenAt,
 		})
 	}
@@ -87,6 +94,21 @@ func (c *Controller) snapshot(ctx context.Context) (scheduler.Snapshot, error) {
 		s.Hosts = append(s.Hosts, schedulerHost(h))
 	}
 	return s, nil
+}
+
+// accountOf names the account whose jobs an installation serves. An account may have installed several Apps: a job that one of
+// them tells of runs on a runner of any, since GitHub knows no difference between their registrations.
+func accountOf(in store.Installation) string { return in.BaseURL + " " + strings.ToLower(in.Account) }
+
+// pauseOf is what keeps a pool from new runners because somebody wants it so; nil when nothing does.
+func pauseOf(queue store.QueuePause, p store.Pool) *scheduler.Pause {
+	switch {
+	case queue.Paused():
+		return &scheduler.Pause{Queue: true, Since: queue.Since, By: queue.By, Reason: queue.Reason}
+	case !p.PausedAt.IsZero():
+		return &scheduler.Pause{Since: p.PausedAt, Reason: p.PauseReason}
+	}
+	return nil
 }
 
 // schedulerRunner says what a runner is to the decision. executing means that a job names it as its runner.
@@ -114,7 +136,8 @@ func schedulerRunner(r store.DemandRunner, repo map[string]string, executing boo
 func schedulerHost(h store.Host) scheduler.Host {
 	out := scheduler.Host{
 		ID: h.ID, Name: h.Name, OS: h.OS, Arch: h.Arch, Labels: h.Labels, Capacity: h.Capacity,
-		Cordoned: h.Cordoned, Lost: !h.LostAt.IsZero(), LastHeartbeat: h.LastHeartbeatAt,
+		Cordoned: h.Cordoned, Draining: h.Draining, Lost: !h.LostAt.IsZero(), LastHeartbeat: h.LastHeartbeatAt,
+		DiskUsed: h.DiskUsed(),
 	}
 	for _, b := range h.Backends {
 		if b.Error == "" {

@@ -45,7 +45,7 @@ func (c *Controller) webhook(w http.ResponseWriter, r *http.Request) {
 
 func (c *Controller) takeDelivery(r *http.Request) (status int, outcome, detail string) {
 	ctx := r.Context()
-	d, err := github.ReadDelivery(r, c.set.MaxWebhookBody)
+	d, err := github.ReadDelivery(r, c.settings().MaxWebhookBody)
 	if err != nil {
 		status := http.StatusBadRequest
 		if refusal, ok := errors.AsType[*github.DeliveryError](err); ok {

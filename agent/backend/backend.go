@@ -71,6 +71,28 @@ type Backend interface {
 	Watch(ctx context.Context) (<-chan Event, error)
 }
 
+// ImageStore is a backend that keeps images. It is asked for by a type assertion: the process backend has none.
+type ImageStore interface {
+	// HasImage says whether the engine has an image of that name. What was seen within the last minute is believed.
+	HasImage(ctx context.Context, ref string) (bool, error)
+	// ImageID is the ID of the image that has that name now; "" when none has.
+	ImageID(ctx context.Context, ref string) (string, error)
+	// Images lists every image of the engine, whoever brought it, those without a name too.
+	Images(ctx context.Context) ([]Image, error)
+	// RemoveImage takes a name off an image, or with an ID deletes one that has no name, and deletes what has then neither name
+	// nor user. It never forces: an image that a container uses, running or not, stays, and that is an error. It is nil when
+	// there is no such image.
+	RemoveImage(ctx context.Context, refOrID string) error
+}
+
+// Image is an image that an engine keeps.
+type Image struct {
+	ID     string
+	Names  []string // as the engine spells them, with their tags; none for one whose name has moved to another
+	SizeMB int64    // MiB, of all its layers, also those that others share
+	InUse  bool     // some container is made of it
+}
+
 // Info is what a probe found.
 type Info struct {
 	Version     string
@@ -82,6 +104,8 @@ type Info struct {
 	MemoryLimit bool
 	PidsLimit   bool
 	CgroupV2    bool
+	// StorageDir is where the engine keeps images and containers, as a path of the engine's own machine; "" when it does not say.
+	StorageDir string
 }
 
 // Spec is a workload to start.

@@ -17,6 +17,10 @@ const (
 	// both containers mount at this same path, so that a `container:` job's bind mounts
 	// mean the same thing to the daemon as to the runner.
 	WorkDir = "/home/runner/_work"
+	// ExternalsDir is where the runner keeps the Node.js that it runs actions with. It mounts
+	// this path into a `container:` job, so with a sidecar it is a volume of both too, which
+	// the engine fills from the runner's image when the runner starts.
+	ExternalsDir = "/home/runner/externals"
 	// DaemonDir is the volume that carries the sidecar's socket, and DaemonSocket the socket.
 	DaemonDir    = "/run/zoomies"
 	DaemonSocket = DaemonDir + "/docker.sock"
@@ -93,6 +97,9 @@ func (s Spec) DaemonName() string { return s.Name + "-daemon" }
 // WorkVolume is the volume that runner and sidecar share at WorkDir.
 func (s Spec) WorkVolume() string { return s.Name + "-work" }
 
+// ExternalsVolume is the volume that runner and sidecar share at ExternalsDir.
+func (s Spec) ExternalsVolume() string { return s.Name + "-externals" }
+
 // SocketVolume is the volume that carries the daemon's socket.
 func (s Spec) SocketVolume() string { return s.Name + "-socket" }
 
@@ -114,12 +121,14 @@ func (s Spec) RunnerEnv() map[string]string {
 }
 
 // Command that the sidecar's image runs: the daemon listening on the shared socket and
-// nowhere else.
+// nowhere else on a network. The runner mounts the usual socket of the daemon's machine into
+// `container:` jobs whatever DOCKER_HOST says, so dockerd listens there too; our Podman image
+// has a link in that place.
 func (d Daemon) Command() []string {
 	if d.Kind == DaemonPodman {
 		return []string{"podman", "system", "service", "--time=0", "unix://" + DaemonSocket}
 	}
-	return []string{"dockerd", "--host=unix://" + DaemonSocket}
+	return []string{"dockerd", "--host=unix:///var/run/docker.sock", "--host=unix://" + DaemonSocket}
 }
 
 // Env of the sidecar. Docker's image would make TLS certificates for a TCP port that is not

@@ -11,8 +11,8 @@ type Machine interface {
 	Size() Size
 	// Load is how busy it is now.
 	Load() Load
-	// Disk is the size of the filesystem that holds path and what an ordinary user may still
-	// write there, in MiB.
+	// Disk is how much an ordinary user may ever write to the filesystem that holds path, and how
+	// much of that is free, in MiB. What is reserved for root counts for neither, as in df.
 	Disk(path string) (totalMB, freeMB int64)
 	// BootTime is when the machine was started; zero when it is unknown.
 	BootTime() time.Time

@@ -78,7 +78,7 @@ func (Local) Disk(path string) (totalMB, freeMB int64) {
 		return 0, 0
 	}
 	block := uint64(st.Bsize)
-	return int64(st.Blocks * block >> 20), int64(st.Bavail * block >> 20)
+	return int64((st.Blocks - st.Bfree + st.Bavail) * block >> 20), int64(st.Bavail * block >> 20)
 }
 
 // BootTime implements Machine.

@@ -113,11 +113,12 @@ func ValidHash(s string) bool {
 
 // HostInfo describes a host: what it is and what it can run.
 type HostInfo struct {
-	OS          string            `json:"os"`   // linux
-	Arch        string            `json:"arch"` // GOARCH: amd64, arm64
-	Distro      string            `json:"distro,omitempty"`
-	CPUs        float64           `json:"cpus"`      // cores the engine can use
-	MemoryMB    int64             `json:"memory_mb"` // MiB the engine can use
+	OS       string  `json:"os"`   // linux
+	Arch     string  `json:"arch"` // GOARCH: amd64, arm64
+	Distro   string  `json:"distro,omitempty"`
+	CPUs     float64 `json:"cpus"`      // cores the engine can use
+	MemoryMB int64   `json:"memory_mb"` // MiB the engine can use
+	// The fullest filesystem that runners write to, in MiB; a size of zero says that none could be measured.
 	DiskTotalMB int64             `json:"disk_total_mb"`
 	DiskFreeMB  int64             `json:"disk_free_mb"`
 	Capacity    int               `json:"capacity"` // runner slots the host offers

@@ -9,17 +9,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/zoomies-fleet/zoomies/controller"
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 )
-
-// localSocket is where a controller answers its machine's owner.
-func localSocket(dataDir string) string { return filepath.Join(dataDir, "local.sock") }
 
 func joinTokenCommand() *cobra.Command {
 	var configFile, host string
@@ -35,7 +31,7 @@ func joinTokenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			token, err := askJoinToken(cmd.Context(), localSocket(cfg.DataDir), host, ttl)
+			token, err := askJoinToken(cmd.Context(), serve.LocalSocket(cfg.DataDir), host, ttl)
 			if err != nil {
 				return err
 			}
@@ -57,14 +53,15 @@ func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (
 			return d.DialContext(ctx, "unix", socket)
 		},
 	}}
-	body, err := json.Marshal(controller.JoinTokenRequest{Host: host, TTL: ttl.String()})
+	body, err := json.Marshal(map[string]string{"host_name": host, "ttl": ttl.String()})
 	if err != nil {
 		return "", err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://local"+controller.PathJoinTokens, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://local/api/v1/join-tokens", bytes.NewReader(body))
 	if err != nil {
 		return "", err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
@@ -73,36 +70,22 @@ func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (
 		return "", fmt.Errorf("cannot make a join token: the controller does not answer on %s; is it running, and are you its user?: %w", socket, err)
 	}
 	defer resp.Body.Close()
-	var answer controller.JoinTokenResponse
+	var answer struct {
+		Token  string `json:"token"`
+		Detail string `json:"detail"` // of a problem
+		Errors []struct {
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return "", fmt.Errorf("cannot read the controller's answer: %w", err)
 	}
-	if answer.Error != "" {
-		return "", fmt.Errorf("cannot make a join token: %s", answer.Error)
+	if resp.StatusCode != http.StatusCreated || answer.Token == "" {
+		why := answer.Detail
+		for _, e := range answer.Errors {
+			why += "; " + e.Message
+		}
+		return "", fmt.Errorf("cannot make a join token: %s", why)
 	}
 	return answer.Token, nil
-}
-
-// serveLocal answers on the local socket until ctx ends. One that an earlier controller left is replaced: that has ended, or this one
-// takes over from it.
-func serveLocal(ctx context.Context, socket string, h http.Handler) error {
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("cannot replace the local socket: %w", err)
-	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
-	if err != nil {
-		return fmt.Errorf("cannot listen on the local socket: %w", err)
-	}
-	if u, ok := ln.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false) // the path may be a successor's by then (--takeover)
-	}
-	if err := os.Chmod(socket, 0o600); err != nil {
-		return errors.Join(fmt.Errorf("cannot close the local socket to others: %w", err), ln.Close())
-	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second}
-	context.AfterFunc(ctx, func() { _ = srv.Close() }) // ends Serve
-	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("the local socket stopped: %w", err)
-	}
-	return nil
 }

@@ -62,12 +62,12 @@ func rotate(ctx context.Context, database, keyFile string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := store.CheckLease(ctx, database, holder, time.Now()); err != nil {
+	keys, err := store.OpenKeys(ctx, database, keyFile, holder, false)
+	switch {
+	case errors.Is(err, store.ErrLeaseHeld):
 		return 0, fmt.Errorf("cannot rotate the keys while a controller uses them: %w", err)
-	}
-	keys, err := secrets.LoadOrCreate(keyFile)
-	if err != nil {
-		return 0, err
+	case err != nil:
+		return 0, fmt.Errorf("cannot rotate the keys: %w", err)
 	}
 	if len(keys.KeyIDs()) == 1 {
 		if keys, err = secrets.Rotate(keyFile); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/cli"
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 )
 
 // version is set at build time.
@@ -67,5 +68,5 @@ func usualSocket() string {
 	if err != nil {
 		return "" // the controller itself says what is wrong with them
 	}
-	return localSocket(cfg.DataDir)
+	return serve.LocalSocket(cfg.DataDir)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/secrets"
 	"github.com/zoomies-fleet/zoomies/controller/store"
@@ -128,7 +129,7 @@ func controllerStarts(ts *testscript.TestScript, _ bool, args []string) {
 	case <-late:
 		ts.Fatalf("the controller does not listen")
 	}
-	socket := localSocket(ts.Getenv("DATA"))
+	socket := serve.LocalSocket(ts.Getenv("DATA"))
 	for tick := time.NewTicker(10 * time.Millisecond); ; {
 		if st, err := os.Stat(socket); err == nil && st.Mode().Perm() == 0o600 {
 			tick.Stop()

@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -14,7 +16,11 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
+	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -24,6 +30,21 @@ type Fleet interface {
 	Look()
 	// Events is where row changes are announced.
 	Events() *events.Bus
+	// ApplySettings has the loops take over those settings that count at once. They are written already.
+	ApplySettings(ctx context.Context) error
+	// HostHealth says how a host is: healthy, unhealthy, lost or joining.
+	HostHealth(h store.Host) string
+	// Explain says why a job waits, going by the fleet as it is now.
+	Explain(ctx context.Context, jobID string) (scheduler.Explanation, error)
+	// StopRunner drains a runner. store.ErrTransition says that it has ended already.
+	StopRunner(ctx context.Context, id, why string) error
+	// Prewarm has the hosts that can serve a pool fetch its images; every host's verdict says whether it was asked.
+	Prewarm(ctx context.Context, p store.Pool) (images []string, hosts []scheduler.HostVerdict, err error)
+	// RerunJob and CancelRun ask GitHub; their errors are those of package github.
+	RerunJob(ctx context.Context, j store.Job) error
+	CancelRun(ctx context.Context, j store.Job) error
+	// WatchLogs follows a runner's output. relay.ErrFull when too many do. The caller closes the viewer.
+	WatchLogs(ctx context.Context, r store.Runner) (*relay.Viewer, error)
 }
 
 // Options make a server.
@@ -37,6 +58,16 @@ type Options struct {
 	// Secure says that browsers reach the server over TLS, so that cookies are kept from plain HTTP.
 	Secure bool
 	Limits Limits
+	// PublicMetrics shows the metrics to whoever asks.
+	PublicMetrics bool
+	// Running are the settings with which the controller started; nil is the defaults.
+	Running *config.Config
+	// LoadSettings merges the settings' layers as a start would, over these rows of the database; nil knows no file and no environment.
+	LoadSettings func(database map[string]string) (*config.Config, error)
+	// PublicURL is where browsers and GitHub reach the server; empty when nobody said.
+	PublicURL string
+	// GitHub asks GitHub; nil is a client with timeouts.
+	GitHub *http.Client
 	// Rest serves the routes outside the API: health, metrics, webhooks and the agents.
 	Rest http.Handler
 }
@@ -52,6 +83,14 @@ type Server struct {
 	secure  bool
 	limits  Limits
 	rest    http.Handler
+	public  string // PublicURL without a slash at its end
+	apps    *github.Apps
+	flows   *flows
+
+	publicMetrics bool
+	running       *config.Config
+	loadSettings  func(map[string]string) (*config.Config, error)
+	settingsMu    sync.Mutex // a setting is judged together with the others: one change at a time
 
 	api    huma.API
 	router *chi.Mux
@@ -71,14 +110,24 @@ func New(o Options) *Server {
 	if o.Rest == nil {
 		o.Rest = http.NotFoundHandler()
 	}
+	if o.Running == nil {
+		o.Running = config.Default()
+	}
+	if o.LoadSettings == nil {
+		o.LoadSettings = func(rows map[string]string) (*config.Config, error) {
+			return config.Load(config.LoadOptions{Database: rows})
+		}
+	}
 	s := &Server{
 		store: o.Store, fleet: o.Fleet, signin: o.SignIn, version: o.Version, now: o.Now, log: o.Logger, secure: o.Secure,
 		limits: o.Limits.orDefault(), rest: o.Rest, router: chi.NewMux(), served: map[string]bool{}, busy: newInFlight(),
+		publicMetrics: o.PublicMetrics, running: o.Running, loadSettings: o.LoadSettings,
+		public: strings.TrimRight(o.PublicURL, "/"), apps: github.NewApps(o.GitHub, o.Now), flows: newFlows(o.Now),
 	}
 	s.api = humachi.New(s.router, openAPIConfig(o.Version))
 	s.api.UseMiddleware(s.guard)
 	for _, add := range []func(*Server){
-		addPools,
+		addPools, addSetup, addSession, addUsers, addSessions, addTokens, addJoinTokens, addSettings, addAudit, addInstallations, addGitHubApps, addManifest, addDeliveries, addPrewarm, addHosts, addQueue, addRunners, addJobs,
 	} {
 		add(s)
 	}
@@ -108,7 +157,12 @@ func (s *Server) serveRest() {
 		}
 		s.router.Method(g.Method, g.Path, s.rest)
 	}
-	s.raw("metrics", s.rest.ServeHTTP)
+	if g := mustFind("metrics"); s.publicMetrics {
+		s.served[g.ID] = true
+		s.router.Method(g.Method, g.Path, s.rest)
+	} else {
+		s.raw(g.ID, s.rest.ServeHTTP)
+	}
 	s.raw("openapi", s.openAPIJSON)
 	s.raw("openapi-yaml", s.openAPIYAML)
 	s.router.NotFound(func(w http.ResponseWriter, r *http.Request) {

@@ -17,15 +17,28 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/relay"
+	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/controller/store/storetest"
 )
 
-// fleet counts how often the loops were woken.
+// fleet counts how often the loops were woken, and answers as a test says.
 type fleet struct {
 	mu    sync.Mutex
 	looks int
 	bus   events.Bus
+
+	applied  int
+	applyErr error
+	store    *store.Store
+	health   map[string]string // by host; healthy otherwise
+	explain  func(jobID string) scheduler.Explanation
+	serving  []scheduler.HostVerdict
+	github   error    // of what is asked of GitHub
+	asked    []string // of GitHub
+	hub      *relay.Hub
+	watch    error
 }
 
 func (f *fleet) Look() {
@@ -34,7 +47,55 @@ func (f *fleet) Look() {
 	f.looks++
 }
 
+func (f *fleet) ApplySettings(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.applied++
+	return f.applyErr
+}
+
 func (f *fleet) Events() *events.Bus { return &f.bus }
+
+func (f *fleet) HostHealth(h store.Host) string {
+	if word := f.health[h.ID]; word != "" {
+		return word
+	}
+	return "healthy"
+}
+
+func (f *fleet) Explain(_ context.Context, id string) (scheduler.Explanation, error) {
+	return f.explain(id), nil
+}
+
+func (f *fleet) StopRunner(ctx context.Context, id, why string) error {
+	_, _, err := f.store.TransitionRunner(ctx, id, store.RunnerDraining, store.Change{Message: why})
+	return err
+}
+
+func (f *fleet) Prewarm(context.Context, store.Pool) ([]string, []scheduler.HostVerdict, error) {
+	return []string{"localhost/runner:test"}, f.serving, nil
+}
+
+func (f *fleet) askGitHub(what string, j store.Job) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, what+" "+j.ID)
+	return f.github
+}
+
+func (f *fleet) RerunJob(_ context.Context, j store.Job) error  { return f.askGitHub("rerun", j) }
+func (f *fleet) CancelRun(_ context.Context, j store.Job) error { return f.askGitHub("cancel", j) }
+
+func (f *fleet) WatchLogs(_ context.Context, r store.Runner) (*relay.Viewer, error) {
+	if f.watch != nil {
+		return nil, f.watch
+	}
+	v, first, err := f.hub.Join(r.ID, r.HostID)
+	if first {
+		f.hub.Asked(f.hub.Unasked(r.ID), "stream")
+	}
+	return v, err
+}
 
 // rig is an API over a store with an installation, and users of every kind.
 type rig struct {
@@ -84,9 +145,11 @@ func newRigWith(t *testing.T, edit func(*api.Options)) *rig {
 	r := &rig{t: t, fleet: &fleet{}, log: &bytes.Buffer{}, now: &clock{t: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}}
 	r.store = storetest.OpenWith(t, store.Options{Now: r.now.now})
 	r.seed = storetest.Seed(t, r.store)
+	r.fleet.store, r.fleet.hub = r.store, relay.New(nil)
+	log := slog.New(slog.NewTextHandler(&syncWriter{w: r.log}, nil))
 	o := api.Options{
-		Store: r.store, Fleet: r.fleet, SignIn: signin.New(signin.Options{Store: r.store, Now: r.now.now}), Version: "test", Now: r.now.now,
-		Logger: slog.New(slog.NewTextHandler(&syncWriter{w: r.log}, nil)),
+		Store: r.store, Fleet: r.fleet, SignIn: signin.New(signin.Options{Store: r.store, Now: r.now.now, Logger: log}), Version: "test", Now: r.now.now,
+		Logger: log,
 	}
 	if edit != nil {
 		edit(&o)

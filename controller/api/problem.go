@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -36,6 +38,18 @@ func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType implements huma.ContentTypeFilter.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// GetHeaders implements huma.HeadersError.
+func (p *Problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.retryAfter))
+	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="zoomies"`)
+	}
+	return h
+}
 
 func problem(status int, detail, fix string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Fix: fix}
@@ -137,12 +151,7 @@ func sentence(err error) string {
 
 func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	p.of(r.Context())
-	if p.retryAfter > 0 {
-		w.Header().Set("Retry-After", fmt.Sprint(p.retryAfter))
-	}
-	if p.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="zoomies"`)
-	}
+	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client is gone: nothing to do

@@ -5,19 +5,23 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
+	"github.com/zoomies-fleet/zoomies/controller/recovered"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
 // maxBody bounds the body of a request to the API, in bytes.
 const maxBody = 1 << 20
+
+// bodyRead is how long a client may take to send one.
+const bodyRead = 30 * time.Second
 
 // wrap puts around the routes what holds for all of them. Agents and webhooks prove themselves below, and have limits of their own.
 func (s *Server) wrap(routes http.Handler) http.Handler {
@@ -32,7 +36,7 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 		csrf.Handler, s.identify, limit.clients, s.idempotent, s.tagged,
 	).Handler(routes)
 	agents := limit.hosts(routes)
-	return s.recovered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return recovered.Handler(s.log)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{id: store.NewID("req_"), address: addressOf(r)}))
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -47,6 +51,9 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 		case strings.HasPrefix(r.URL.Path, "/webhooks/"):
 			routes.ServeHTTP(w, r)
 		default:
+			if r.Method != http.MethodGet {
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyRead)) // where the connection has none, there is nothing to bound
+			}
 			h.Set("Cache-Control", "no-store, no-cache")
 			h.Set("X-Request-Id", requestOf(r.Context()).id)
 			api.ServeHTTP(w, r)
@@ -61,25 +68,6 @@ func addressOf(r *http.Request) string {
 		return "local"
 	}
 	return host
-}
-
-// recovered keeps a fault of one request from the others, and its details in the log.
-func (s *Server) recovered(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			v := recover()
-			if v == nil {
-				return
-			}
-			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-				panic(v) // how a handler ends a connection on purpose
-			}
-			s.log.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
-			s.writeProblem(w, r, problem(http.StatusInternalServerError, "The controller could not carry out the request.",
-				"Look for this request_id in the controller's log."))
-		}()
-		next.ServeHTTP(w, r)
-	})
 }
 
 const (
@@ -126,10 +114,15 @@ func (s *Server) who(r *http.Request) (auth.Principal, error) {
 		}
 		return s.signin.Token(r.Context(), strings.TrimSpace(token))
 	}
-	if c, err := r.Cookie(s.cookieName()); err == nil {
+	if c, err := r.Cookie(s.cookieName()); err == nil && !beginsSession(r) {
 		return s.signin.Session(r.Context(), c.Value)
 	}
 	return auth.Principal{}, nil
+}
+
+// beginsSession says that the request asks for a session: one that is over must not stand in its way.
+func beginsSession(r *http.Request) bool {
+	return r.Method == http.MethodPost && (r.URL.Path == mustFind("sign-in").Path || r.URL.Path == mustFind("claim-fleet").Path)
 }
 
 // cookie is the session's cookie: no script reads it, and no other site sends it along.

@@ -60,6 +60,42 @@ func (p Principal) CanSomewhere(least Role, area Area, write bool) bool {
 	return false
 }
 
+// Reach is what some grants cover, when that is not everything.
+type Reach struct{ Installations, Pools []string }
+
+// Reaches says what p may do that on, for lists that are cut in the database: on what belongs to an installation or a pool of each
+// reach. None at all means the whole fleet. It agrees with Can.
+func (p Principal) Reaches(least Role) []Reach {
+	sets := [][]Grant{p.Grants}
+	if p.Owner != nil {
+		sets = append(sets, p.Owner)
+	}
+	var out []Reach
+	for _, grants := range sets {
+		if r, all := reach(grants, least); !all {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func reach(grants []Grant, least Role) (r Reach, all bool) {
+	for _, g := range grants {
+		if !g.Role.Includes(least) {
+			continue
+		}
+		switch g.Scope.Kind {
+		case OverFleet:
+			all = true
+		case OverInstallation:
+			r.Installations = append(r.Installations, g.Scope.ID)
+		case OverPool:
+			r.Pools = append(r.Pools, g.Scope.ID)
+		}
+	}
+	return r, all
+}
+
 // InScope says whether a token's scopes include the area.
 func (p Principal) InScope(area Area, write bool) bool {
 	if p.Scopes == nil {

@@ -17,9 +17,11 @@ import (
 type Config struct {
 	DataDir   string    `koanf:"data_dir"`
 	Listen    string    `koanf:"listen"`
+	PublicURL string    `koanf:"public_url"`
 	TLS       TLS       `koanf:"tls"`
 	Secrets   Secrets   `koanf:"secrets"`
 	Log       Log       `koanf:"log"`
+	Metrics   Metrics   `koanf:"metrics"`
 	GitHub    GitHub    `koanf:"github"`
 	Scheduler Scheduler `koanf:"scheduler"`
 	Agent     Agent     `koanf:"agent"`
@@ -45,6 +47,11 @@ type Secrets struct {
 type Log struct {
 	Level  string `koanf:"level"`
 	Format string `koanf:"format"`
+}
+
+// Metrics is who may read the metrics.
+type Metrics struct {
+	Public bool `koanf:"public"`
 }
 
 // GitHub is how GitHub is asked.

@@ -29,6 +29,7 @@ func (f Finding) String() string {
 // Codes of findings.
 const (
 	CodeListenInvalid      = "listen.invalid"
+	CodePublicURLInvalid   = "public_url.invalid"
 	CodeListenNoTLS        = "listen.no_tls"
 	CodeTLSIncomplete      = "tls.incomplete"
 	CodeFileUnreadable     = "file.unreadable"

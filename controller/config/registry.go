@@ -104,6 +104,11 @@ var registry = []Setting{
 		Summary: "Address and port of webhooks, the agent API, health and metrics. Port 0 takes any free port.",
 	},
 	{
+		Key: "public_url", Kind: String, Effect: Restart, Group: "Controller",
+		Summary: "Address by which browsers and GitHub reach the controller, such as https://zoomies.example.org. " +
+			"A GitHub App is made with it, and its webhook is compared with it.",
+	},
+	{
 		Key: "tls.cert_file", Kind: String, Effect: Restart, Group: "Controller",
 		Summary: "PEM certificate chain to serve TLS with. Needs tls.key_file. Empty serves plain HTTP.",
 	},
@@ -124,13 +129,17 @@ var registry = []Setting{
 		Key: "log.format", Kind: String, Default: "text", Values: []string{"text", "json"}, Effect: Restart, Group: "Controller",
 		Summary: "Form of the log lines.",
 	},
+	{
+		Key: "metrics.public", Kind: Bool, Default: "false", Effect: Restart, Group: "Controller",
+		Summary: "Shows /metrics to whoever can reach it. Otherwise it needs an API token with the scope metrics:read.",
+	},
 
 	{
-		Key: "github.poll_fallback", Kind: Bool, Default: "true", Effect: Restart, Group: "GitHub",
+		Key: "github.poll_fallback", Kind: Bool, Default: "true", Effect: Live, Group: "GitHub",
 		Summary: "Asks GitHub for queued jobs at an interval, for each installation whose webhooks do not arrive.",
 	},
 	{
-		Key: "github.poll_interval", Kind: Duration, Default: "1m", Floor: "10s", Ceiling: "1h", Effect: Restart, Group: "GitHub",
+		Key: "github.poll_interval", Kind: Duration, Default: "1m", Floor: "10s", Ceiling: "1h", Effect: Live, Group: "GitHub",
 		Summary: "Time between two polls of one installation. It bounds how late a job starts whose webhook was lost.",
 	},
 	{
@@ -138,24 +147,24 @@ var registry = []Setting{
 		Summary: "Runner registrations asked of GitHub in a minute, for each App. GitHub itself stops at about 166 a minute sustained.",
 	},
 	{
-		Key: "github.job_recheck", Kind: Duration, Default: "5m", Floor: "1m", Ceiling: "1h", Effect: Restart, Group: "GitHub",
+		Key: "github.job_recheck", Kind: Duration, Default: "5m", Floor: "1m", Ceiling: "1h", Effect: Live, Group: "GitHub",
 		Summary: "How long a job that has not ended may go unheard of before GitHub is asked about it.",
 	},
 
 	{
-		Key: "scheduler.provision_timeout", Kind: Duration, Default: "20m", Floor: "1m", Ceiling: "2h", Effect: Restart, Group: "Scheduler",
+		Key: "scheduler.provision_timeout", Kind: Duration, Default: "20m", Floor: "1m", Ceiling: "2h", Effect: Live, Group: "Scheduler",
 		Summary: "How long a runner may take from its row until it is online at GitHub. Then it is failed and replaced.",
 	},
 	{
-		Key: "scheduler.max_runner_lifetime", Kind: Duration, Default: "0s", Floor: "0s", Effect: Restart, Group: "Scheduler",
+		Key: "scheduler.max_runner_lifetime", Kind: Duration, Default: "0s", Floor: "0s", Effect: Live, Group: "Scheduler",
 		Summary: "Age at which an idle runner is retired. 0s is never. A busy runner is never touched.",
 	},
 	{
-		Key: "scheduler.tick", Kind: Duration, Default: "10s", Floor: "1s", Ceiling: "5m", Effect: Restart, Group: "Scheduler",
+		Key: "scheduler.tick", Kind: Duration, Default: "10s", Floor: "1s", Ceiling: "5m", Effect: Live, Group: "Scheduler",
 		Summary: "Longest time between two scheduling passes. Events start a pass at once; this only catches what they missed.",
 	},
 	{
-		Key: "scheduler.tick_budget", Kind: Int, Default: "0", Floor: "0", Effect: Restart, Group: "Scheduler",
+		Key: "scheduler.tick_budget", Kind: Int, Default: "0", Floor: "0", Effect: Live, Group: "Scheduler",
 		Summary: "Most runners that one pass creates. 0 is no limit.",
 	},
 
@@ -176,24 +185,24 @@ var registry = []Setting{
 		Summary: "Path of Podman's API socket. Empty finds it: the user's own socket first, then the system's.",
 	},
 	{
-		Key: "agent.heartbeat_interval", Kind: Duration, Default: "30s", Floor: "1s", Ceiling: "90s", Effect: Restart, Group: "Agent",
+		Key: "agent.heartbeat_interval", Kind: Duration, Default: "30s", Floor: "1s", Ceiling: "90s", Effect: Live, Group: "Agent",
 		Summary: "Time between two heartbeats of every agent. A host is unhealthy 90 s after its last one.",
 	},
 	{
-		Key: "agent.finished_retention", Kind: Duration, Default: "0s", Floor: "0s", Ceiling: "24h", Effect: Restart, Group: "Agent",
+		Key: "agent.finished_retention", Kind: Duration, Default: "0s", Floor: "0s", Ceiling: "24h", Effect: Live, Group: "Agent",
 		Summary: "How long a host keeps a finished runner's container after the controller has recorded its end.",
 	},
 
 	{
-		Key: "runners.create_timeout", Kind: Duration, Default: "10m", Floor: "30s", Ceiling: "20m", Effect: Restart, Group: "Runners",
+		Key: "runners.create_timeout", Kind: Duration, Default: "10m", Floor: "30s", Ceiling: "20m", Effect: Live, Group: "Runners",
 		Summary: "How long a host may take to fetch the image and start the container of one runner.",
 	},
 	{
-		Key: "runners.docker_wait", Kind: Duration, Default: "180s", Floor: "1s", Ceiling: "1h", Effect: Restart, Group: "Runners",
+		Key: "runners.docker_wait", Kind: Duration, Default: "180s", Floor: "1s", Ceiling: "1h", Effect: Live, Group: "Runners",
 		Summary: "How long a runner waits for its pool's Docker or Podman daemon before it gives up.",
 	},
 	{
-		Key: "runners.env", Kind: Map, Effect: Restart, Group: "Runners",
+		Key: "runners.env", Kind: Map, Effect: Live, Group: "Runners",
 		Summary: "Environment of every runner. A pool's own environment goes before it. Every job can read it: no secrets.",
 	},
 }

@@ -52,6 +52,39 @@ func TestRegistryMatchesConfig(t *testing.T) {
 	}
 }
 
+// What is shown of a value is what the environment takes, so that it can be copied from one fleet to another.
+func TestTextIsReadBack(t *testing.T) {
+	t.Parallel()
+	rows := map[string]string{
+		"github.poll_interval": "90s", "agent.backends": "process,podman", "agent.capacity": "7", "agent.embedded": "false", "log.level": "debug",
+		"runners.env": `{"A":"1,2","B":"x=y"}`,
+	}
+	c, err := Load(LoadOptions{Database: rows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"github.poll_interval": "1m30s", "agent.backends": "process,podman", "runners.env": rows["runners.env"], "no.such": ""} {
+		if got := c.Text(key); got != want {
+			t.Errorf("%s is shown as %q, want %q", key, got, want)
+		}
+	}
+	again := map[string]string{}
+	for _, s := range Registry() {
+		if text := c.Text(s.Key); !s.Early {
+			again[s.Key] = text
+		}
+	}
+	d, err := Load(LoadOptions{Database: again})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Registry() {
+		if c.Text(s.Key) != d.Text(s.Key) {
+			t.Errorf("%s: %q became %q", s.Key, c.Text(s.Key), d.Text(s.Key))
+		}
+	}
+}
+
 func TestRegistryRows(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

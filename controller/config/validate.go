@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Validate names every deviation of c from what is safe: errors first, then warnings, each in
@@ -35,7 +37,7 @@ func thisMachine() machine {
 func validate(c *Config, m machine) []Finding {
 	var all []Finding
 	for _, check := range []func(*Config, machine) []Finding{
-		checkFolder, checkListen, checkFiles, checkGitHub, checkStart, checkAgent, checkRunnerEnv, checkUnknown,
+		checkFolder, checkListen, checkPublicURL, checkFiles, checkGitHub, checkStart, checkAgent, checkRunnerEnv, checkUnknown,
 	} {
 		all = append(all, check(c, m)...)
 	}
@@ -108,6 +110,20 @@ func checkListen(c *Config, _ machine) []Finding {
 		})
 	}
 	return out
+}
+
+func checkPublicURL(c *Config, _ machine) []Finding {
+	u, err := url.Parse(c.PublicURL)
+	if c.PublicURL == "" || err == nil && u.Host != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "" &&
+		(u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname())) {
+		return nil
+	}
+	return []Finding{{
+		Severity: Error, Code: CodePublicURLInvalid, Key: "public_url",
+		Title: fmt.Sprintf("%.100q is not the address of a controller.", c.PublicURL),
+		Why:   "Browsers and GitHub would be sent there, with what proves who they are.",
+		Fix:   "Write https://HOST or https://HOST:PORT, without a path. Plain http is for this machine alone.",
+	}}
 }
 
 // loopback says whether only this machine can reach host. A name other than localhost may

@@ -49,6 +49,11 @@ func TestValidate(t *testing.T) {
 		want    []string
 	}{
 		{name: "listen on every address", change: func(c *Config) { c.Listen = ":8080" }, want: []string{"warning listen.no_tls"}},
+		{name: "a public address", change: func(c *Config) { c.PublicURL = "https://zoomies.example:8443/" }},
+		{name: "a local address", change: func(c *Config) { c.PublicURL = "http://127.0.0.1:8080" }},
+		{name: "a public address in the clear", change: func(c *Config) { c.PublicURL = "http://zoomies.example" }, want: []string{"error public_url.invalid"}},
+		{name: "a public address with a path", change: func(c *Config) { c.PublicURL = "https://zoomies.example/x" }, want: []string{"error public_url.invalid"}},
+		{name: "no public address", change: func(c *Config) { c.PublicURL = "zoomies.example" }, want: []string{"error public_url.invalid"}},
 		{name: "listen on a network", change: func(c *Config) { c.Listen = "192.0.2.1:80" }, want: []string{"warning listen.no_tls"}},
 		{name: "listen on a name", change: func(c *Config) { c.Listen = "example.test:80" }, want: []string{"warning listen.no_tls"}},
 		{name: "listen on localhost", change: func(c *Config) { c.Listen = "localhost:0" }},

@@ -19,6 +19,7 @@ var (
 	ErrNotFound     = errors.New("not found at GitHub")                                 // 404
 	ErrUnauthorized = errors.New("GitHub refuses the App's credentials or permissions") // 401, 403 without a limit
 	ErrUnknown      = errors.New("GitHub's answer was lost")                            // the request may have had its effect
+	ErrRefused      = errors.New("GitHub refuses it as things stand")                   // 403, 409, 422 with a reason of its own; see CallError.Reason
 )
 
 // LimitError says that GitHub asked us to wait (primary, secondary, or retry-after).
@@ -82,6 +83,10 @@ type API interface {
 	// ActiveJobs lists jobs that are queued, waiting or in progress in every repository of the installation.
 	ActiveJobs(ctx context.Context) ([]JobState, error)
 	Job(ctx context.Context, repository string, id int64) (JobState, error)
+	// RerunJob has a completed job run again, as a job of its own, with those that depend on it. ErrRefused says why not.
+	RerunJob(ctx context.Context, repository string, id int64) error
+	// CancelRun has a workflow run cancelled, with all of its jobs. ErrRefused says why not.
+	CancelRun(ctx context.Context, repository string, runID int64) error
 }
 
 // JobState is a workflow job as GitHub says it, from a webhook, a list or a single read.

@@ -17,9 +17,11 @@ import (
 type effect int
 
 const (
-	reads   effect = iota // asking again is harmless
-	deletes               // harmless too: gone is gone
-	mints                 // not harmless: a lost answer may have left a registration
+	reads    effect = iota // asking again is harmless
+	deletes                // harmless too: gone is gone
+	mints                  // not harmless: a lost answer may have left a registration
+	acts                   // not harmless: a lost answer may have begun or ended somebody's work
+	converts               // not harmless: the code is spent, and a lost answer is a lost key
 )
 
 // operation describes one call for its error and its books.
@@ -28,6 +30,11 @@ type operation struct {
 	effect effect
 	quota  string
 	cached bool // answers may be revalidated by ETag
+}
+
+// unsafe says that the call must not be made again before looking.
+func (o operation) unsafe() bool {
+	return o.effect == mints || o.effect == acts || o.effect == converts
 }
 
 // answer is a refusal as GitHub worded it.
@@ -67,7 +74,8 @@ func readAnswer(resp *http.Response, secret string) *answer {
 // CallError is every failure of a call. errors.Is and errors.As find the contract's classes in it, and nothing else:
 // the cause itself is kept only as scrubbed text, so that no token can travel in it.
 type CallError struct {
-	Status  int // HTTP status, 0 when there was no answer
+	Status  int    // HTTP status, 0 when there was no answer
+	Reason  string // GitHub's own words for its refusal, scrubbed; empty when it gave none
 	text    string
 	classes []error
 }
@@ -83,7 +91,7 @@ func explain(ctx context.Context, op operation, st *attempt, cause error, now ti
 	var detail string
 	switch a := st.refused(); {
 	case a != nil:
-		e.Status = a.status
+		e.Status, e.Reason = a.status, a.message
 		e.classes = classify(op, *a, now)
 		detail = fmt.Sprintf("GitHub answered %d", a.status)
 		if a.token {
@@ -94,7 +102,7 @@ func explain(ctx context.Context, op operation, st *attempt, cause error, now ti
 		}
 	default:
 		detail = scrub(cause.Error(), "")
-		if op.effect == mints && st.maybeSent() {
+		if op.unsafe() && st.maybeSent() {
 			e.classes = append(e.classes, ErrUnknown)
 		}
 		if err := ctx.Err(); err != nil {
@@ -105,7 +113,7 @@ func explain(ctx context.Context, op operation, st *attempt, cause error, now ti
 	if len(e.classes) > 0 {
 		e.text += e.classes[0].Error() + ": "
 	}
-	e.text += detail + advice(e)
+	e.text += detail + advice(op, e)
 	return e
 }
 
@@ -115,6 +123,8 @@ func classify(op operation, a answer, now time.Time) []error {
 		return []error{l}
 	}
 	switch {
+	case op.effect == acts && !a.token && a.status == http.StatusForbidden && !lacksPermission.MatchString(a.message):
+		return []error{ErrRefused} // what is asked of a run that is in no state for it is forbidden, too
 	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
 		return []error{ErrUnauthorized}
 	case a.token && (a.status == http.StatusNotFound || a.status == http.StatusGone):
@@ -127,16 +137,23 @@ func classify(op operation, a answer, now time.Time) []error {
 		return []error{ErrNameTaken}
 	case a.status == http.StatusUnprocessableEntity && op.effect == deletes:
 		return []error{ErrRunnerBusy}
-	case op.effect == mints && (a.status >= 500 || a.status == http.StatusRequestTimeout):
+	case op.effect == acts && (a.status == http.StatusConflict || a.status == http.StatusUnprocessableEntity):
+		return []error{ErrRefused}
+	case op.unsafe() && (a.status >= 500 || a.status == http.StatusRequestTimeout):
 		return []error{ErrUnknown}
 	}
 	return nil
 }
 
-func advice(e *CallError) string {
+// lacksPermission are GitHub's words for an App that may not.
+var lacksPermission = regexp.MustCompile(`(?i)not accessible by integration|must have admin|suspended|saml|not authorized|permission`)
+
+func advice(op operation, e *CallError) string {
 	switch {
+	case op.effect == converts:
+		return ""
 	case errors.Is(e, ErrUnauthorized):
-		return " (check the App's private key, that it is still installed, and its permissions: Actions read, and self-hosted runners write)"
+		return " (check the App's private key, that it is still installed, and its permissions: Actions read, write to rerun and cancel, and self-hosted runners write)"
 	case errors.Is(e, ErrUnknown):
 		return " (look for the name before minting it again)"
 	}

@@ -60,7 +60,7 @@ const (
 var Table = []Def{
 	{Jobs, Gauge, "Jobs that are queued or in progress, by state.", []string{"state"}},
 	{Runners, Gauge, "Runners that are not removed, by pool and state.", []string{"pool", "state"}},
-	{Hosts, Gauge, "Hosts, by condition (healthy, unhealthy, lost, cordoned).", []string{"condition"}},
+	{Hosts, Gauge, "Hosts, by condition (healthy, unhealthy, lost, broken, cordoned, disk_full).", []string{"condition"}},
 	{HostSlots, Gauge, "Runner slots of healthy hosts, by use (used, free).", []string{"use"}},
 	{Stage, Histogram, "Seconds that a job spends in each stage on its way to a runner.", []string{"stage"}},
 	{RunnersCreated, Counter, "Runner rows created, by pool.", []string{"pool"}},

@@ -18,6 +18,9 @@ func (d *pass) blocked(p *poolWork) *Blocked {
 	}
 	b := &Blocked{Wanted: short, Until: p.stopUntil}
 	switch p.stop {
+	case stopPaused:
+		b.Paused = true
+		b.Fix = p.Paused.fix(p.Name)
 	case stopHeld:
 		b.Fix = "Nothing to do but wait until the hold is over: " + p.Held + "."
 	case stopBackoff:
@@ -60,9 +63,17 @@ func (s *shape) fix() string {
 		return "Uncordon the one host that would fit."
 	case n[causeCordoned] > 1:
 		return fmt.Sprintf("Uncordon one of the %s that would fit.", count(n[causeCordoned], "cordoned host"))
+	case n[causeDraining] > 0:
+		return fmt.Sprintf("Uncordon %s that would fit and is being drained, or join another host.", count(n[causeDraining], "host"))
 	case n[causeUnhealthy]+n[causeLost] > 0:
 		return fmt.Sprintf("Bring back %s whose agent has gone silent: check its power, its network and the agent.",
 			count(n[causeUnhealthy]+n[causeLost], "host"))
+	case n[causeDisk] == 1:
+		return fmt.Sprintf("Free space on host %s: its disk is %d %% full, and from %d %% on a host takes no new runner. It takes them again by itself.",
+			s.noSpace[0].Name, s.noSpace[0].DiskUsed, DiskDanger)
+	case n[causeDisk] > 1:
+		return fmt.Sprintf("Free space on one of %d hosts, such as %s: its disk is %d %% full, and from %d %% on a host takes no new runner. It takes them again by itself.",
+			n[causeDisk], s.noSpace[0].Name, s.noSpace[0].DiskUsed, DiskDanger)
 	case len(s.fitting) > 0:
 		return "Wait for a runner to finish, raise the capacity of a host, or join another host."
 	case n[s.lacksBackend()] > 0 && len(s.others) > 0:

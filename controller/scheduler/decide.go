@@ -37,17 +37,18 @@ type pass struct {
 	jobs      []queuedJob
 	unmatched []Unmatched
 
-	removes, fails, retires, withdraws []Action
-	creates                            []placement
+	removes, fails, retires, withdraws, drains []Action
+	creates                                    []placement
 }
 
 func decide(s *Snapshot) *pass {
 	d := &pass{now: s.Now, set: s.Tunables.filled(), pools: newPools(s), rooms: newRooms(s)}
 	d.takeRunners(s.Runners)
-	d.match = newMatcher(d.pools)
+	d.match = newMatcher(d.pools, d.rooms)
 	d.takeJobs(s.Jobs)
 	for _, p := range d.pools {
 		d.reap(p)
+		d.empty(p)
 		d.demand(p)
 		d.shrink(p)
 		p.cover()
@@ -79,6 +80,9 @@ func (d *pass) takeRunners(runners []Runner) {
 		}
 		if p := byID[r.PoolID]; p != nil {
 			p.add(r)
+			if r.State == busy && d.emptying(r) != nil {
+				p.evicted = append(p.evicted, r)
+			}
 		} else {
 			d.strays = append(d.strays, r)
 		}
@@ -162,14 +166,14 @@ type age struct {
 
 // compareCopies orders jobs of one age by ID. The rest matters only between two copies of one job.
 func compareCopies(a, b *Job) int {
-	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Installation, b.Installation),
+	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Account, b.Account),
 		strings.Compare(a.Repository, b.Repository), slices.Compare(a.Labels, b.Labels))
 }
 
 // plan lists what was decided, in the order of the kinds.
 func (d *pass) plan() Plan {
 	plan := Plan{
-		Actions:   slices.Concat(d.removes, d.fails, d.retires, d.withdraws),
+		Actions:   slices.Concat(d.removes, d.fails, d.retires, d.withdraws, d.drains),
 		Pools:     make([]PoolDecision, 0, len(d.pools)),
 		Unmatched: d.unmatched,
 	}

@@ -93,6 +93,10 @@ func (d *pass) grow(p *poolWork) {
 		return
 	}
 	p.short = missing
+	if p.Paused != nil {
+		p.stop = stopPaused
+		return
+	}
 	if p.Held != "" {
 		p.stop, p.stopUntil = stopHeld, p.HeldUntil
 		return

@@ -45,7 +45,7 @@ func drawSnapshot(t *rapid.T) Snapshot {
 			ID: fmt.Sprint("pool_", i), Name: pick("name", "a", "b", "c") + fmt.Sprint(i),
 			Labels:  some("pool label", "x", "Y", "z", "linux", "ARM64", " x"),
 			Backend: pick("backend", "podman", "docker"), OS: pick("os", "", "", "linux", "Windows"), Arch: pick("arch", "", "", "amd64", "arm64"),
-			Installation: pick("installation", "ins_1", "ins_1", "ins_2"), Repository: pick("repository", "", "", "", "acme/App"),
+			Account: pick("account", "acme", "acme", "globex"), Repository: pick("repository", "", "", "", "acme/App"),
 			Min: number("min", 0, 2), Max: number("max", 0, 6), Priority: number("priority", 0, 2),
 			Enabled: !chance("disabled", 6), IdleTimeout: time.Duration(number("idle timeout", 0, 300)) * time.Second,
 		}
@@ -54,6 +54,9 @@ func drawSnapshot(t *rapid.T) Snapshot {
 		}
 		if chance("held", 8) {
 			p.Held = "GitHub asked us to wait"
+		}
+		if chance("paused", 6) {
+			p.Paused = &Pause{Queue: chance("queue", 2), Since: age("paused since", 600), By: pick("by", "", "ada"), Reason: pick("why", "", "the rack is hot")}
 		}
 		if chance("delay", 4) {
 			p.ScaleUpDelay = 30 * time.Second
@@ -67,7 +70,10 @@ func drawSnapshot(t *rapid.T) Snapshot {
 		h := Host{
 			ID: fmt.Sprint("hst_", i), Name: fmt.Sprint(pick("host", "h", "g"), i), OS: pick("host os", "", "linux", "linux", "windows"), Arch: pick("host arch", "", "x64", "aarch64"),
 			Backends: some("host backend", "podman", "docker", "Podman"), Capacity: number("capacity", 0, 5),
-			Cordoned: chance("cordoned", 6), Lost: chance("lost", 8), LastHeartbeat: age("heartbeat", 100),
+			Cordoned: chance("cordoned", 6), Lost: chance("lost", 8), DiskUsed: rapid.IntRange(0, 100).Draw(t, "disk"), LastHeartbeat: age("heartbeat", 100),
+		}
+		if chance("draining", 5) {
+			h.Draining, h.Cordoned = true, true
 		}
 		if chance("labelled", 2) {
 			h.Labels = map[string]string{"zone": pick("host zone", "1", "2")}
@@ -90,7 +96,7 @@ func drawSnapshot(t *rapid.T) Snapshot {
 	}
 	for i := range number("jobs", 0, 12) {
 		s.Jobs = append(s.Jobs, Job{
-			ID: fmt.Sprint("job_", i), Installation: pick("job installation", "ins_1", "ins_1", "ins_2"), Repository: pick("job repo", "acme/app", "acme/web"),
+			ID: fmt.Sprint("job_", i), Account: pick("job account", "acme", "acme", "globex"), Repository: pick("job repo", "acme/app", "acme/web"),
 			Labels: some("job label", "X", "y", "linux", "arm64", "self-hosted", "ubuntu-latest"),
 			State:  pick("job state", queued, queued, queued, inProgress), QueuedAt: age("queued", 60),
 		})

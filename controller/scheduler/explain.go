@@ -19,6 +19,7 @@ const (
 	WaitCreate    Wait = "creating"         // this decision creates its runner
 	WaitMax       Wait = "pool_at_max"
 	WaitDraining  Wait = "draining" // the pool is at its maximum until draining runners are gone
+	WaitPaused    Wait = "paused"   // somebody has paused its pool, or the whole queue
 	WaitHeld      Wait = "held"
 	WaitBackoff   Wait = "backoff"
 	WaitBudget    Wait = "budget" // the next decision goes on
@@ -39,7 +40,7 @@ type Explanation struct {
 	Change   string // what has to happen, one sentence
 	Until    time.Time
 	Blocked  *Blocked      // of its pool
-	Pools    []PoolVerdict // every pool of its installation, sorted by name
+	Pools    []PoolVerdict // every pool of its account, sorted by name
 }
 
 // PoolVerdict says whether one pool could take a job.
@@ -76,6 +77,11 @@ func (d *pass) explain(j *queuedJob) Explanation {
 	}
 	e.PoolID, e.Pool, e.Position, e.Queued = p.ID, p.Name, j.place, len(p.queue)
 	e.Blocked = d.blocked(p)
+	if p.Paused != nil && (j.fate == delayed || j.fate == unanswered) {
+		// Whatever else it waits for, this comes first.
+		e.Wait, e.Why, e.Change = WaitPaused, p.Paused.why(p.Name), p.Paused.fix(p.Name)
+		return e
+	}
 	switch j.fate {
 	case delayed:
 		e.Wait, e.Until = WaitDelay, j.QueuedAt.Add(p.ScaleUpDelay)
@@ -131,7 +137,7 @@ func (d *pass) explainUnanswered(p *poolWork, e *Explanation) {
 	case stopBudget:
 		e.Wait = WaitBudget
 		e.Change = "Nothing: the next pass goes on where this one stopped."
-	case notStopped, stopHosts:
+	case notStopped, stopPaused, stopHosts: // of a paused pool was spoken above
 		e.Wait = WaitNoHost
 		if e.Blocked.AtCapacity {
 			e.Wait = WaitFull
@@ -139,11 +145,11 @@ func (d *pass) explainUnanswered(p *poolWork, e *Explanation) {
 	}
 }
 
-// verdicts says of every pool of the job's installation whether it could take the job.
+// verdicts says of every pool of the job's account whether it could take the job.
 func (d *pass) verdicts(j *queuedJob) []PoolVerdict {
 	var out []PoolVerdict
 	for _, p := range d.pools {
-		if p.Installation != j.Installation {
+		if p.Account != j.Account {
 			continue
 		}
 		v := PoolVerdict{PoolID: p.ID, Name: p.Name}

@@ -78,7 +78,7 @@ func TestExplainJudgesEveryPool(t *testing.T) {
 		pool("elsewhere", labels("x"), func(p *Pool) { p.Repository = "acme/web" }).
 		pool("lacking", labels("y")).
 		pool("mac", labels("x"), func(p *Pool) { p.OS = "darwin" }).
-		pool("stranger", labels("x"), func(p *Pool) { p.Installation = "ins_2" }).
+		pool("stranger", labels("x"), func(p *Pool) { p.Account = "globex" }).
 		pool("wide", labels("x", "y")).
 		job("j", labels("x", "linux"))
 	var got []string

@@ -10,9 +10,11 @@ import (
 const (
 	causePlatform  = "platform"
 	causeSelector  = "selector"
+	causeDraining  = "draining"
 	causeCordoned  = "cordoned"
 	causeLost      = "lost"
 	causeUnhealthy = "unhealthy"
+	causeDisk      = "disk full"
 	causeFull      = "full"
 )
 
@@ -23,8 +25,12 @@ type shape struct {
 	selector map[string]string
 	fitting  ranking        // hosts that could serve if they have a free slot
 	causes   map[string]int // the others, counted by what keeps each from serving
+	noSpace  []*room        // those of them whose disk is full, by name
 	others   []string       // backends of hosts that lack nothing but this one; sorted
 }
+
+// fitsByKind is how many of fits ask what a host is. The others ask how it is now.
+const fitsByKind = 3
 
 // fits is the chain of checks that a host goes through, from what it is to how it is. The first
 // that objects names the cause. Free slots are not among them: those change while runners are placed.
@@ -51,6 +57,9 @@ var fits = []func(*pass, *shape, *room) string{
 		return ""
 	},
 	func(_ *pass, _ *shape, h *room) string {
+		if h.Draining {
+			return causeDraining
+		}
 		if h.Cordoned {
 			return causeCordoned
 		}
@@ -68,7 +77,16 @@ var fits = []func(*pass, *shape, *room) string{
 		}
 		return ""
 	},
+	func(_ *pass, _ *shape, h *room) string {
+		if h.DiskFull() {
+			return causeDisk
+		}
+		return ""
+	},
 }
+
+// DiskFull says that the host takes no new runner until its disk has room again. What runs there goes on.
+func (h *Host) DiskFull() bool { return h.DiskUsed >= DiskDanger }
 
 // silent reports whether a host's agent has missed its heartbeats.
 func (d *pass) silent(h *room) bool { return d.now.Sub(h.LastHeartbeat) >= d.set.HeartbeatTimeout }
@@ -79,7 +97,18 @@ func (s *shape) lacksBackend() string { return "no " + s.backend }
 type shapes map[string]*shape
 
 func (x shapes) of(d *pass, p *poolWork) *shape {
-	keys := slices.Sorted(maps.Keys(p.HostSelector))
+	id := shapeID(p)
+	if s := x[id]; s != nil {
+		return s
+	}
+	s := shapeOf(p)
+	s.sort(d)
+	x[id] = s
+	return s
+}
+
+// shapeID is the same for pools that ask for the same.
+func shapeID(p *poolWork) string {
 	var id strings.Builder
 	put := func(parts ...string) {
 		for _, part := range parts {
@@ -88,17 +117,14 @@ func (x shapes) of(d *pass, p *poolWork) *shape {
 		}
 	}
 	put(osName(p.OS), archName(p.Arch), normalise(p.Backend))
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(p.HostSelector)) {
 		put(k, p.HostSelector[k])
 	}
-	if s := x[id.String()]; s != nil {
-		return s
-	}
-	s := &shape{os: osName(p.OS), arch: archName(p.Arch), backend: normalise(p.Backend),
-		selector: p.HostSelector, causes: map[string]int{}}
-	s.sort(d)
-	x[id.String()] = s
-	return s
+	return id.String()
+}
+
+func shapeOf(p *poolWork) *shape {
+	return &shape{os: osName(p.OS), arch: archName(p.Arch), backend: normalise(p.Backend), selector: p.HostSelector, causes: map[string]int{}}
 }
 
 // sort takes each host in, or counts what keeps it out.
@@ -111,7 +137,10 @@ func (s *shape) sort(d *pass) {
 			s.fitting = append(s.fitting, spot{h, h.free})
 		default:
 			s.causes[cause]++
-			if cause == s.lacksBackend() && !h.Cordoned && !h.Lost && !d.silent(h) {
+			if cause == causeDisk {
+				s.noSpace = append(s.noSpace, h)
+			}
+			if cause == s.lacksBackend() && !h.Draining && !h.Cordoned && !h.Lost && !d.silent(h) {
 				for _, b := range h.backends {
 					offers[b] = true
 				}

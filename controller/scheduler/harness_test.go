@@ -11,7 +11,7 @@ var now = time.Date(2026, 11, 3, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return now.Add(-d) }
 
-// fleet builds a snapshot: one installation, one healthy host unless changed.
+// fleet builds a snapshot: one account, one healthy host unless changed.
 type fleet struct{ Snapshot }
 
 func newFleet() *fleet {
@@ -19,7 +19,7 @@ func newFleet() *fleet {
 }
 
 func (f *fleet) pool(name string, labels []string, change ...func(*Pool)) *fleet {
-	p := Pool{ID: "pool_" + name, Name: name, Labels: labels, Backend: "podman", Installation: "ins_1",
+	p := Pool{ID: "pool_" + name, Name: name, Labels: labels, Backend: "podman", Account: "acme",
 		Max: 10, Enabled: true, IdleTimeout: 5 * time.Minute}
 	for _, c := range change {
 		c(&p)
@@ -51,7 +51,7 @@ func (f *fleet) runner(id, pool, state string, change ...func(*Runner)) *fleet {
 }
 
 func (f *fleet) job(id string, labels []string, change ...func(*Job)) *fleet {
-	j := Job{ID: id, Installation: "ins_1", Repository: "acme/app", Labels: labels, State: queued, QueuedAt: ago(4 * time.Second)}
+	j := Job{ID: id, Account: "acme", Repository: "acme/app", Labels: labels, State: queued, QueuedAt: ago(4 * time.Second)}
 	for _, c := range change {
 		c(&j)
 	}
@@ -143,7 +143,7 @@ func apply(s Snapshot, p Plan) Snapshot {
 		case Fail:
 			r := &s.Runners[at(a.RunnerID)]
 			r.State, r.StateAt, r.FinishedAt = failed, s.Now, s.Now
-		case Retire, Withdraw:
+		case Retire, Withdraw, Drain:
 			r := &s.Runners[at(a.RunnerID)]
 			r.State, r.StateAt = "draining", s.Now
 		case Create:

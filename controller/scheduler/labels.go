@@ -108,8 +108,8 @@ func archName(arch string) string {
 	}
 }
 
-// platformBits is what is known of one half of a pool's platform: its field when it is set, else
-// what its labels say. None set means unknown.
+// platformBits is what a pool says of one half of its platform: its field when it is set, else its
+// labels. None set means that it says nothing.
 func platformBits(field string, bits map[string]uint8, labels uint8) uint8 {
 	switch {
 	case field == "":

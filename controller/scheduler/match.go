@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// scope is whom a pool serves: an installation, or one repository of it.
-type scope struct{ installation, repository string }
+// scope is whom a pool serves: an account, or one repository of it.
+type scope struct{ account, repository string }
 
 // matcher gives each job its pool. Jobs that ask for the same thing share one answer.
 type matcher struct {
@@ -28,29 +28,31 @@ type group struct {
 	hosted bool
 }
 
-func newMatcher(pools []*poolWork) *matcher {
+func newMatcher(pools []*poolWork, hosts rooms) *matcher {
 	m := &matcher{index: labelIndex{}, scopes: map[scope][]*poolWork{}, groups: map[string]*group{}}
 	for _, p := range pools {
 		m.index.add(p.offer.own)
-		s := scope{p.Installation, normalise(p.Repository)}
+		s := scope{p.Account, normalise(p.Repository)}
 		m.scopes[s] = append(m.scopes[s], p)
 	}
+	found := map[string]platform{}
 	for _, p := range pools {
 		p.labels, _ = m.index.set(p.offer.own)
 		p.os = platformBits(osName(p.OS), osBits, p.offer.os)
 		p.arch = platformBits(archName(p.Arch), archBits, p.offer.arch)
+		p.infer(hosts, found)
 	}
 	return m
 }
 
 // group finds the group of a job, and answers it when it is the first of its kind.
 func (m *matcher) group(j *Job) *group {
-	own := scope{j.Installation, normalise(j.Repository)}
+	own := scope{j.Account, normalise(j.Repository)}
 	if own.repository == "" || len(m.scopes[own]) == 0 {
 		own.repository = "" // no pool cares which repository it is
 	}
 	m.key = m.key[:0]
-	m.put(own.installation)
+	m.put(own.account)
 	m.put(own.repository)
 	for _, l := range j.Labels {
 		m.put(l)
@@ -60,7 +62,7 @@ func (m *matcher) group(j *Job) *group {
 	}
 	g := &group{ask: parseLabels(j.Labels)}
 	g.need, g.alien = m.index.set(g.ask.own)
-	g.pools[0] = m.scopes[scope{j.Installation, ""}]
+	g.pools[0] = m.scopes[scope{j.Account, ""}]
 	if own.repository != "" {
 		g.pools[1] = m.scopes[own]
 	}
@@ -94,7 +96,7 @@ func (g *group) answer(m *matcher) {
 	}
 }
 
-// each visits the pools that serve the job's installation and repository.
+// each visits the pools that serve the job's account and repository.
 func (g *group) each(visit func(*poolWork) bool) {
 	for _, pools := range g.pools {
 		for _, p := range pools {
@@ -141,7 +143,7 @@ func (g *group) refusal(m *matcher) string {
 	case near != nil:
 		return fmt.Sprintf("no pool has all of its labels: pool %s comes nearest, but %s", near.Name, g.misses(near, m))
 	default:
-		return "no pool serves its installation and repository"
+		return "no pool serves its account and repository"
 	}
 }
 
@@ -157,7 +159,7 @@ func (g *group) misses(p *poolWork, m *matcher) string {
 	case len(lacks) > 0:
 		return "lacks " + strings.Join(lacks, ", ")
 	case !g.suits(p):
-		return fmt.Sprintf("is for %s and the job asks for %s", p.platform(), strings.Join(g.ask.platform, "/"))
+		return fmt.Sprintf("is for %s and the job asks for %s", platformNames(p), strings.Join(g.ask.platform, "/"))
 	default:
 		return ""
 	}

@@ -43,6 +43,7 @@ func TestPlacement(t *testing.T) {
 		{"a runner on a host that is gone holds none", newFleet().pool("p", nil).pool("q", labels("q")).host("a", 1).jobs(1, nil).runner("r", "q", busy, elsewhere("zz")), []string{"a"}},
 		{"a host over its capacity takes none", newFleet().pool("p", nil).pool("q", labels("q")).host("a", 1).host("b", 1).jobs(2, nil).
 			runner("r1", "q", busy).runner("r2", "q", busy), []string{"b"}},
+		{"a host whose disk is full takes none", newFleet().pool("p", nil).host("a", 9, disk(95)).host("b", 1, disk(94)).jobs(2, nil), []string{"b"}},
 		{"a cordoned host takes none", newFleet().pool("p", nil).host("a", 9, cordoned).host("b", 1).jobs(2, nil), []string{"b"}},
 		{"a lost host takes none", newFleet().pool("p", nil).host("a", 9, lost).host("b", 1).jobs(2, nil), []string{"b"}},
 		{"a host silent for 90 s takes none", newFleet().pool("p", nil).host("a", 9, beat(90*time.Second)).host("b", 1, beat(89*time.Second)).jobs(2, nil), []string{"b"}},
@@ -132,6 +133,11 @@ func TestBlocked(t *testing.T) {
 			host("a", 0).host("b", 1, windows).host("c", 1, windows).host("d", 1, silent).host("e", 1, lost).host("f", 1, docker).host("g", 1, docker).host("h", 1, docker),
 			&Blocked{Wanted: 1, Causes: []Cause{{"no podman", 3}, {"platform", 2}, {"full", 1}, {"lost", 1}, {"unhealthy", 1}}, AtCapacity: true,
 				Backends: []string{"docker", "process"}, Fix: "Bring back 2 hosts whose agent has gone silent: check its power, its network and the agent."}},
+		{"a full disk", newFleet().pool("p", nil).jobs(1, nil).host("a", 1, disk(96)), &Blocked{Wanted: 1, Causes: []Cause{{"disk full", 1}},
+			Fix: "Free space on host a: its disk is 96 % full, and from 95 % on a host takes no new runner. It takes them again by itself."}},
+		{"full disks, and a full host", newFleet().pool("p", nil).jobs(2, nil).host("c", 1).host("b", 1, disk(100)).host("a", 1, disk(95)),
+			&Blocked{Wanted: 1, AtCapacity: true, Causes: []Cause{{"disk full", 2}, {"full", 1}},
+				Fix: "Free space on one of 2 hosts, such as a: its disk is 95 % full, and from 95 % on a host takes no new runner. It takes them again by itself."}},
 		{"a cordoned host", newFleet().pool("p", nil).jobs(1, nil).host("a", 1, cordon), &Blocked{Wanted: 1, Causes: []Cause{{"cordoned", 1}}, Fix: "Uncordon the one host that would fit."}},
 		{"another backend is offered", newFleet().pool("p", nil).jobs(1, nil).host("a", 1, docker),
 			&Blocked{Wanted: 1, Causes: []Cause{{"no podman", 1}}, Backends: []string{"docker", "process"}, Fix: "Install podman on a host, or move the pool to docker or process, which fitting hosts offer."}},
@@ -186,3 +192,6 @@ func TestManyRoundsKeepEveryHostWithinItsSlots(t *testing.T) {
 		t.Errorf("pools get %v, want an even share", n)
 	}
 }
+
+// disk fills a host's disk to so many percent.
+func disk(percent int) func(*Host) { return func(h *Host) { h.DiskUsed = percent } }

@@ -15,12 +15,13 @@ type poolWork struct {
 	// What it offers to jobs.
 	offer    words
 	labels   labelSet
-	os, arch uint8
+	os, arch uint8 // what it runs on, as far as that is known
 
 	// Its runners, by what they are to the decision.
 	starting, idle []*Runner
 	failed         []*Runner
 	busy           int
+	evicted        []*Runner      // busy ones whose host is told to empty
 	leaving        int            // draining: it still holds a slot and a place under the maximum
 	busyBy         map[string]int // by repository, only with a repository limit
 	was            int            // live runners in the snapshot
@@ -51,6 +52,7 @@ type stop int
 
 const (
 	notStopped stop = iota
+	stopPaused
 	stopHeld
 	stopBackoff
 	stopLeaving
@@ -84,23 +86,6 @@ func (p *poolWork) max() int { return max(p.Max, 0) }
 
 // live counts the runners that can take a job or have one.
 func (p *poolWork) live() int { return len(p.starting) + len(p.idle) + p.busy }
-
-// platform is what is known of the pool's platform, for people.
-func (p *poolWork) platform() string {
-	var parts []string
-	if p.OS != "" {
-		parts = append(parts, osName(p.OS))
-	}
-	if p.Arch != "" {
-		parts = append(parts, archName(p.Arch))
-	}
-	for _, l := range p.offer.platform {
-		if osBits[l] != 0 && p.OS == "" || archBits[l] != 0 && p.Arch == "" {
-			parts = append(parts, l)
-		}
-	}
-	return strings.Join(parts, "/")
-}
 
 // add counts a runner among the pool's.
 func (p *poolWork) add(r *Runner) {

@@ -28,7 +28,7 @@ func TestEveryCreateIsOnAHostThatFits(t *testing.T) {
 			h := s.Hosts[slices.IndexFunc(s.Hosts, func(h Host) bool { return h.ID == a.HostID })]
 			q := s.Pools[slices.IndexFunc(s.Pools, func(p Pool) bool { return p.ID == a.PoolID })]
 			offers := slices.ContainsFunc(h.Backends, func(b string) bool { return normalise(b) == normalise(q.Backend) })
-			if h.Cordoned || h.Lost || s.Now.Sub(h.LastHeartbeat) >= HeartbeatTimeout || !offers || q.Held != "" || !q.Enabled {
+			if h.Cordoned || h.Lost || s.Now.Sub(h.LastHeartbeat) >= HeartbeatTimeout || !offers || q.Held != "" || q.Paused != nil || h.Draining || !q.Enabled {
 				t.Fatalf("pool %+v is placed on host %+v", q, h)
 			}
 			if z, ok := q.HostSelector["zone"]; ok && h.Labels["zone"] != z {
@@ -62,11 +62,11 @@ func TestMinimumAndMaximumHold(t *testing.T) {
 			if d.Blocked != nil && (d.Blocked.Wanted != d.Desired-live[q.ID] || d.Blocked.Fix == "") {
 				t.Fatalf("pool %s lacks %d and is blocked for %+v", q.ID, d.Desired-live[q.ID], d.Blocked)
 			}
-			// Taking away never goes below what is desired, but for a lifetime.
+			// Taking away never goes below what is desired, but for a lifetime or an emptying host.
 			if s.Tunables.MaxLifetime == 0 && q.Enabled {
 				gone := 0
 				for _, a := range p.Actions {
-					if a.PoolID == q.ID && (a.Kind == Retire || a.Kind == Withdraw) {
+					if a.PoolID == q.ID && (a.Kind == Retire || a.Kind == Withdraw) && !drains(s, runner(s, a.RunnerID)) {
 						gone++
 					}
 				}
@@ -131,7 +131,7 @@ func TestABudgetOnlySpreadsThePlan(t *testing.T) {
 	})
 }
 
-func TestBusyAndDrainingRunnersAreNeverTouched(t *testing.T) {
+func TestBusyAndDrainingRunnersAreLeftAlone(t *testing.T) {
 	property(t, func(t *rapid.T, s Snapshot, p Plan) {
 		touched := map[string]bool{}
 		for _, a := range p.Actions {
@@ -139,11 +139,14 @@ func TestBusyAndDrainingRunnersAreNeverTouched(t *testing.T) {
 				continue
 			}
 			r := s.Runners[slices.IndexFunc(s.Runners, func(r Runner) bool { return r.ID == a.RunnerID })]
-			allowed := map[Kind][]string{Remove: {failed}, Fail: {provisioning, registering}, Withdraw: {provisioning, registering}, Retire: {idle}}
+			allowed := map[Kind][]string{Remove: {failed}, Fail: {provisioning, registering}, Withdraw: {provisioning, registering}, Retire: {idle}, Drain: {busy}}
 			if touched[r.ID] || !slices.Contains(allowed[a.Kind], r.State) || r.PoolID != a.PoolID {
 				t.Fatalf("%+v of %+v", a, r)
 			}
 			touched[r.ID] = true
+			if a.Kind == Drain && !drains(s, r) {
+				t.Fatalf("busy runner %+v is drained and its host is not", r)
+			}
 		}
 	})
 }
@@ -260,7 +263,7 @@ func TestEverythingHasAReason(t *testing.T) {
 
 func TestActionsComeInTheOrderOfTheirKinds(t *testing.T) {
 	property(t, func(t *rapid.T, _ Snapshot, p Plan) {
-		order := []Kind{Remove, Fail, Retire, Withdraw, Create}
+		order := []Kind{Remove, Fail, Retire, Withdraw, Drain, Create}
 		if !slices.IsSortedFunc(p.Actions, func(a, b Action) int { return slices.Index(order, a.Kind) - slices.Index(order, b.Kind) }) {
 			t.Fatalf("%+v", p.Actions)
 		}

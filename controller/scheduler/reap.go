@@ -69,6 +69,10 @@ func (d *pass) reapStrays() {
 			d.retires = append(d.retires, retire(r, "its pool is gone"))
 		case provisioning, registering:
 			starting = append(starting, r)
+		case busy:
+			if h := d.emptying(r); h != nil {
+				d.drains = append(d.drains, drain(r, h))
+			}
 		}
 	}
 	for _, r := range d.reapStarting(nil, starting) {

@@ -87,6 +87,8 @@ func (d *pass) causes(p *poolWork) []string {
 // shortReason says why a pool does not get everything it should have now.
 func (d *pass) shortReason(p *poolWork, short int) string {
 	switch p.stop {
+	case stopPaused:
+		return fmt.Sprintf("%d held back: %s", short, p.Paused.why(p.Name))
 	case stopHeld:
 		return fmt.Sprintf("%d held: %s", short, p.Held)
 	case stopBackoff:

@@ -14,6 +14,9 @@ const (
 	HeartbeatTimeout        = 90 * time.Second
 )
 
+// DiskDanger is how full a host's disk may be, in percent, until the host takes no new runner. Agents evict images well below it.
+const DiskDanger = 95
+
 // DefaultTunables are the settings of a fleet that set none: no lifetime, no budget.
 func DefaultTunables() Tunables {
 	return Tunables{

@@ -35,12 +35,14 @@ type Pool struct {
 	OS, Arch     string // empty constrains nothing
 	HostSelector map[string]string
 	Repository   string // when set, only jobs of this repository
-	Installation string
+	Account      string // whose jobs it serves: an account at a GitHub, through whichever App it is reached
+	Installation string // through which its runners register; nothing is decided by it
 	Min, Max     int
 	Priority     int
 	Enabled      bool
 	Held         string        // when not empty, why nothing may be created now (GitHub asked us to wait, …)
 	HeldUntil    time.Time     // when Held ends, for people to read; zero when nobody knows
+	Paused       *Pause        // when somebody wants nothing created for it; what is there goes on
 	IdleTimeout  time.Duration // a surplus idle runner leaves after it; 0 is at once
 	ScaleUpDelay time.Duration
 	MaxLifetime  time.Duration // 0 takes Tunables.MaxLifetime
@@ -60,12 +62,12 @@ type Runner struct {
 
 // Job is what the decision needs of a job.
 type Job struct {
-	ID           string
-	Installation string
-	Repository   string
-	Labels       []string
-	State        string // queued or in_progress
-	QueuedAt     time.Time
+	ID         string
+	Account    string // whose job it is, as pools have it
+	Repository string
+	Labels     []string
+	State      string // queued or in_progress
+	QueuedAt   time.Time
 }
 
 // Host is what the decision needs of a host.
@@ -76,7 +78,9 @@ type Host struct {
 	Backends      []string // usable ones
 	Capacity      int
 	Cordoned      bool
+	Draining      bool // told to empty: its runners are taken out of service, and it gets no new ones
 	Lost          bool
+	DiskUsed      int // of its fullest filesystem, in percent; 0 when it is not known
 	LastHeartbeat time.Time
 }
 
@@ -96,6 +100,7 @@ const (
 	Fail     Kind = "fail"     // it did not come online in time
 	Retire   Kind = "retire"   // an idle runner past its lifetime, its timeout or its pool
 	Withdraw Kind = "withdraw" // a starting runner that nothing needs any more
+	Drain    Kind = "drain"    // a busy runner whose host empties: it may finish its job, within the grace of a drain
 	Create   Kind = "create"
 )
 
@@ -129,11 +134,12 @@ type Blocked struct {
 	AtCapacity bool      // every host that fits is merely full, or draining runners fill the maximum: a normal state
 	Until      time.Time // when a backoff or a hold ends; zero where it does not apply
 	Backends   []string  // other backends that fitting hosts offer
+	Paused     bool      // somebody wants it so: no trouble, and over when they say so
 }
 
 // Cause counts hosts.
 type Cause struct {
-	What  string // "full", "unhealthy", "cordoned", "no podman", "selector", "platform", …
+	What  string // "full", "unhealthy", "cordoned", "no podman", "disk full", "selector", "platform", …
 	Hosts int
 }
 

@@ -78,6 +78,11 @@ func WithAudited(ctx context.Context, a *Audited) context.Context {
 	return context.WithValue(ctx, auditedKey{}, a)
 }
 
+// WithoutAudit returns a context whose writes record nothing: they are no part of what was asked for, and may outlive its failure.
+func WithoutAudit(ctx context.Context) context.Context {
+	return context.WithValue(ctx, auditedKey{}, nil)
+}
+
 // record writes what the context of a write wants recorded with it.
 func (a *Audited) record(ctx context.Context, t *tx, now time.Time) error {
 	if a.Claim != nil {
@@ -139,6 +144,12 @@ type AuditFilter struct {
 
 // AuditRows returns rows, newest first.
 func (s *Store) AuditRows(ctx context.Context, f AuditFilter) ([]AuditRow, error) {
+	query, args := f.query()
+	list, err := all(ctx, s.readers, scanAudit, query, args...)
+	return list, errorf(err, "read the audit log")
+}
+
+func (f AuditFilter) query() (string, []any) {
 	var w where
 	for _, is := range []struct{ column, value string }{
 		{"actor_id", f.ActorID}, {"object_id", f.ObjectID}, {"object_kind", f.ObjectKind}, {"action", f.Action},
@@ -159,8 +170,7 @@ func (s *Store) AuditRows(ctx context.Context, f AuditFilter) ([]AuditRow, error
 	if f.After > 0 {
 		w.add("seq > ?", f.After)
 	}
-	list, err := all(ctx, s.readers, scanAudit, selectAudit+w.String()+" ORDER BY seq DESC"+limit(f.Limit), w.args...)
-	return list, errorf(err, "read the audit log")
+	return selectAudit + w.String() + " ORDER BY seq DESC" + limit(f.Limit), w.args
 }
 
 // AuditVerdict is what a check of the whole chain found.

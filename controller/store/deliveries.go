@@ -47,3 +47,34 @@ func (s *Store) IngestDelivery(ctx context.Context, d Delivery, u *JobUpdate) (f
 	})
 	return r.fresh, r.change, errorf(err, "record delivery %s", d.ID)
 }
+
+func scanDelivery(row scanner) (d Delivery, err error) {
+	err = row.Scan(&d.ID, &d.InstallationID, &d.Event, &d.Action, &d.GitHubJobID, intoTime(&d.ReceivedAt), &d.Outcome)
+	return d, err
+}
+
+// DeliveryFilter selects deliveries. Zero fields select all.
+type DeliveryFilter struct {
+	InstallationID string
+	GitHubJobID    int64
+	After          After // where the page before ended
+	Limit          int
+}
+
+const selectDelivery = "SELECT " + string(deliveryColumns) + " FROM deliveries"
+
+// Deliveries returns deliveries, newest first.
+func (s *Store) Deliveries(ctx context.Context, f DeliveryFilter) ([]Delivery, error) {
+	var w where
+	if f.InstallationID != "" {
+		w.add("installation_id = ?", f.InstallationID)
+	}
+	if f.GitHubJobID != 0 {
+		w.add("github_job_id = ?", f.GitHubJobID)
+	}
+	f.After.in(&w, "received_at")
+	list, err := all(ctx, s.readers, scanDelivery, selectDelivery+w.String()+deliveryOrder+limit(f.Limit), w.args...)
+	return list, errorf(err, "list deliveries")
+}
+
+const deliveryOrder = " ORDER BY received_at DESC, id DESC"

@@ -123,3 +123,63 @@ func TestADeliveryWhoseJobIsRefusedIsNotRecorded(t *testing.T) {
 		t.Errorf("a job of no installation: %v", err)
 	}
 }
+
+func TestDeliveriesAreReadPageByPage(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := storetest.OpenWith(t, store.Options{Now: c.now})
+	f := storetest.Seed(t, s)
+	at := c.now()
+	// Three at one instant, so that only their IDs tell them apart.
+	for i, id := range []string{"a", "b", "c", "d", "e"} {
+		d := store.Delivery{ID: id, Event: "workflow_job", Action: "queued", GitHubJobID: int64(1 + i%2), ReceivedAt: at, Outcome: "applied"}
+		if i%2 == 0 {
+			d.InstallationID = f.Installation.ID
+		}
+		if i == 4 {
+			d.ReceivedAt = at.Add(time.Second)
+		}
+		if _, _, err := s.IngestDelivery(t.Context(), d, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(q store.DeliveryFilter) (ids string) {
+		for q.Limit = 2; ; {
+			page, err := s.Deliveries(t.Context(), q)
+			if err != nil || len(page) > 2 {
+				t.Fatal(len(page), err)
+			}
+			for _, d := range page {
+				ids += d.ID
+			}
+			if len(page) < 2 {
+				return ids
+			}
+			q.After = store.After{At: page[1].ReceivedAt, ID: page[1].ID}
+		}
+	}
+	for want, q := range map[string]store.DeliveryFilter{
+		"edcba": {}, "eca": {InstallationID: f.Installation.ID}, "db": {GitHubJobID: 2}, "": {InstallationID: "ins_none"},
+	} {
+		if got := read(q); got != want {
+			t.Errorf("%+v: %q, want %q", q, got, want)
+		}
+	}
+}
+
+func TestInstallationsAreCreatedAllOrNone(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	f := storetest.Seed(t, s)
+	_, err := s.CreateInstallations(t.Context(), []store.Installation{{Name: "new", AppID: 1, InstallationID: 5}, {Name: f.Installation.Name, AppID: 1, InstallationID: 6}})
+	if !errors.Is(err, store.ErrConflict) {
+		t.Errorf("a taken name: %v", err)
+	}
+	if list, err := s.Installations(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("%d installations, %v", len(list), err)
+	}
+	made, err := s.CreateInstallations(t.Context(), []store.Installation{{Name: "x", InstallationID: 5}, {Name: "y", InstallationID: 6}})
+	if err != nil || len(made) != 2 || made[0].ID == "" || made[0].ID == made[1].ID {
+		t.Errorf("%+v, %v", made, err)
+	}
+}

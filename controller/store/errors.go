@@ -56,3 +56,9 @@ func classify(err error) error {
 	}
 	return err
 }
+
+// NameTaken says that a write was refused with ErrConflict because another row has the same name.
+func NameTaken(err error) bool {
+	var se *sqlite.Error
+	return errors.As(err, &se) && se.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
+}

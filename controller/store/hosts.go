@@ -24,11 +24,24 @@ func scanHost(row scanner) (h Host, err error) {
 }
 
 // Free disk space is never twice the same: it is written when it has moved by more than a
-// twentieth of what it was or by this much, whichever is more.
+// twentieth of what it was or by this much, whichever is more. On a disk that is nearly full each
+// percent is written: whether the host takes another runner hangs on it, and 256 MiB may be all
+// that a small one has.
 const (
 	diskFreeToleranceShare   = 20  // one part in so many
 	diskFreeToleranceFloorMB = 256 // MiB
+	diskNearlyFull           = 80  // percent used
 )
+
+// DiskUsed is how full the host's disk is in percent, rounded down; 0 when its size is not known.
+func (h *Host) DiskUsed() int { return diskUsed(h.DiskTotalMB, h.DiskFreeMB) }
+
+func diskUsed(totalMB, freeMB int64) int {
+	if totalMB <= 0 {
+		return 0
+	}
+	return int((totalMB - min(max(freeMB, 0), totalMB)) * 100 / totalMB)
+}
 
 // apply takes over what an agent says of its host. Zero fields say nothing; a disk is measured
 // when its size is there, so that a full one may have no free space.
@@ -56,7 +69,8 @@ func (h *Host) apply(u HostUpdate) {
 		h.Backends = u.Backends
 	}
 	if u.DiskTotalMB > 0 {
-		if u.DiskTotalMB != h.DiskTotalMB || diskFreeMoved(h.DiskFreeMB, u.DiskFreeMB) {
+		was, is := h.DiskUsed(), diskUsed(u.DiskTotalMB, u.DiskFreeMB)
+		if u.DiskTotalMB != h.DiskTotalMB || diskFreeMoved(h.DiskFreeMB, u.DiskFreeMB) || was != is && max(was, is) >= diskNearlyFull {
 			h.DiskFreeMB = u.DiskFreeMB
 		}
 		h.DiskTotalMB = u.DiskTotalMB

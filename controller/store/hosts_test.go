@@ -276,9 +276,14 @@ func TestHeartbeats(t *testing.T) {
 		{"a drift the other way", 100_000, 49_000, 47_499},
 		{"an agent that cannot measure", 0, 0, 47_499},
 		{"a full disk is a measurement", 100_000, 0, 0},
-		{"below the floor", 100_000, 256, 0},
-		{"above the floor", 100_000, 257, 257},
-		{"another disk", 200_000, 300, 300},
+		{"of a nearly full disk each percent counts", 100_000, 256, 256},
+		{"below the floor", 100_000, 512, 256},
+		{"above the floor", 100_000, 513, 513},
+		{"another disk", 400, 300, 300},
+		{"below the floor, and there is room", 400, 100, 300},
+		{"a small disk is nearly full", 400, 70, 70},
+		{"and fuller", 400, 15, 15},
+		{"and has room again", 400, 200, 200},
 	} {
 		if got := beat(store.HostUpdate{DiskTotalMB: test.total, DiskFreeMB: test.free}); got.DiskFreeMB != test.want {
 			t.Errorf("%s: free is %d, want %d", test.name, got.DiskFreeMB, test.want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/secrets"
@@ -15,26 +16,45 @@ const installationColumns columns = `id, name, base_url, app_id, installation_id
 // CreateInstallation writes a new installation, with a new ID unless it has one, and returns it.
 // ErrConflict when its name, or the same installation of the same GitHub, is there already.
 func (s *Store) CreateInstallation(ctx context.Context, in Installation) (Installation, error) {
-	if in.ID == "" {
-		in.ID = NewID(idInstallation)
-	}
-	in.CreatedAt = s.now()
-	in.UpdatedAt = in.CreatedAt
-	in.HoldUntil, in.LastDeliveryAt = stamp(in.HoldUntil), stamp(in.LastDeliveryAt)
-	key, hook, err := s.sealInstallation(in)
+	list, err := s.CreateInstallations(ctx, []Installation{in})
 	if err != nil {
-		return Installation{}, errorf(err, "create installation %q", in.Name)
+		return Installation{}, err
 	}
-	err = s.writer.do(ctx, func(ctx context.Context, t *tx) error {
-		_, err := exec(ctx, t, installationColumns.insert("installations"),
-			in.ID, in.Name, in.BaseURL, in.AppID, in.InstallationID, in.Account, in.AccountType,
-			key, hook, micros(in.HoldUntil), in.HoldReason, micros(in.LastDeliveryAt), micros(in.CreatedAt), micros(in.UpdatedAt))
-		return err
+	return list[0], nil
+}
+
+// CreateInstallations is CreateInstallation for several, all or none.
+func (s *Store) CreateInstallations(ctx context.Context, list []Installation) ([]Installation, error) {
+	list = slices.Clone(list)
+	sealed := make([][2]string, len(list))
+	for i := range list {
+		in := &list[i]
+		if in.ID == "" {
+			in.ID = NewID(idInstallation)
+		}
+		in.CreatedAt = s.now()
+		in.UpdatedAt = in.CreatedAt
+		in.HoldUntil, in.LastDeliveryAt = stamp(in.HoldUntil), stamp(in.LastDeliveryAt)
+		key, hook, err := s.sealInstallation(*in)
+		if err != nil {
+			return nil, errorf(err, "create installation %q", in.Name)
+		}
+		sealed[i] = [2]string{key, hook}
+	}
+	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
+		for i, in := range list {
+			if _, err := exec(ctx, t, installationColumns.insert("installations"),
+				in.ID, in.Name, in.BaseURL, in.AppID, in.InstallationID, in.Account, in.AccountType, sealed[i][0], sealed[i][1],
+				micros(in.HoldUntil), in.HoldReason, micros(in.LastDeliveryAt), micros(in.CreatedAt), micros(in.UpdatedAt)); err != nil {
+				return errorf(err, "create installation %q", in.Name)
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return Installation{}, errorf(err, "create installation %q", in.Name)
+		return nil, err
 	}
-	return in, nil
+	return list, nil
 }
 
 // UpdateInstallation writes what an operator declares of an installation. Empty secrets keep

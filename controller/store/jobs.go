@@ -14,8 +14,9 @@ const (
 	selectJob = "SELECT " + string(jobColumns) + " FROM jobs"
 	// selectKnownJob finds a job by its number at the GitHub of an installation: an organisation that two Apps serve tells of
 	// each job twice, and it is one job. The installation that told of it first has it.
-	selectKnownJob = selectJob + ` WHERE github_id = ? AND installation_id IN
-		(SELECT id FROM installations WHERE base_url = (SELECT base_url FROM installations WHERE id = ?)) ORDER BY seen_at, id LIMIT 1`
+	selectKnownJob = selectJob + " WHERE github_id = ? AND installation_id IN (" + sameGitHub + ") ORDER BY seen_at, id LIMIT 1"
+	// sameGitHub are the installations at the GitHub of one.
+	sameGitHub = "SELECT id FROM installations WHERE base_url = (SELECT base_url FROM installations WHERE id = ?)"
 )
 
 func (j *Job) values() []any {
@@ -160,6 +161,7 @@ func (s *Store) JobByGitHubID(ctx context.Context, installationID string, github
 type JobFilter struct {
 	States        []JobState
 	Installation  string
+	GitHubOf      string    // an installation: the jobs of every installation at its GitHub
 	CheckedBefore time.Time // only jobs whose CheckedAt is before
 	Limit         int
 }
@@ -179,6 +181,9 @@ func (s *Store) Jobs(ctx context.Context, f JobFilter) ([]Job, error) {
 	}
 	if f.Installation != "" {
 		w.add("installation_id = ?", f.Installation)
+	}
+	if f.GitHubOf != "" {
+		w.add("installation_id IN ("+sameGitHub+")", f.GitHubOf)
 	}
 	if !f.CheckedBefore.IsZero() {
 		w.add("checked_at < ?", micros(f.CheckedBefore))

@@ -35,6 +35,28 @@ func (s *Store) CreateJoinToken(ctx context.Context, jt JoinToken) (JoinToken, e
 	return jt, nil
 }
 
+const selectJoinToken = "SELECT " + string(joinTokenColumns) + " FROM join_tokens"
+
+// JoinTokens returns the join tokens of remote hosts, spent ones too until they are pruned.
+func (s *Store) JoinTokens(ctx context.Context) ([]JoinToken, error) {
+	list, err := all(ctx, s.readers, scanJoinToken, selectJoinToken+" WHERE NOT embedded ORDER BY created_at, id")
+	return list, errorf(err, "list join tokens")
+}
+
+// JoinToken returns one join token. ErrNotFound when there is none.
+func (s *Store) JoinToken(ctx context.Context, id string) (JoinToken, error) {
+	jt, err := one(ctx, s.readers, scanJoinToken, selectJoinToken+" WHERE id = ?", id)
+	return jt, errorf(err, "read a join token")
+}
+
+// DeleteJoinToken revokes a join token. ErrNotFound when there is none.
+func (s *Store) DeleteJoinToken(ctx context.Context, id string) error {
+	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
+		return execOne(ctx, t, "DELETE FROM join_tokens WHERE id = ?", id)
+	})
+	return errorf(err, "revoke join token %s", id)
+}
+
 // joined is what a join changed.
 type joined struct {
 	host   Host
@@ -59,7 +81,7 @@ func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHas
 	}
 	now := s.now()
 	j, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (joined, error) {
-		jt, err := one(ctx, t, scanJoinToken, "SELECT "+string(joinTokenColumns)+" FROM join_tokens WHERE hash = ?", joinTokenHash)
+		jt, err := one(ctx, t, scanJoinToken, selectJoinToken+" WHERE hash = ?", joinTokenHash)
 		if errors.Is(err, ErrNotFound) || err == nil && !jt.admits(name, now) {
 			return joined{}, ErrTokenSpent
 		} else if err != nil {

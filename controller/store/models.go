@@ -201,6 +201,7 @@ type Runner struct {
 	PoolID         string
 	HostID         string
 	InstallationID string
+	Repository     string // "owner/name" it registers at; empty at the organisation
 	Backend        string
 	Image          string
 	State          RunnerState

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/secrets"
 )
@@ -16,6 +17,7 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 		"live runners":            selectRunner + " WHERE " + liveRunner + " ORDER BY created_at, id",
 		"live runners of a host":  selectRunner + " WHERE " + liveRunner + " AND host_id = 'x' ORDER BY created_at, id",
 		"old runners to clean up": selectRunner + " WHERE " + finishedRunner + " AND NOT (deregistered AND cleaned) AND finished_at < 5",
+		"where runners register":  strings.Replace(selectRepositories, "?", "'x'", 1),
 		"a runner by name":        selectRunner + " WHERE name = 'x'",
 		"unfinished jobs":         selectJob + " WHERE state IN ('queued', 'waiting') AND state <> 'completed' ORDER BY queued_at, github_id",
 		"a job by GitHub's ID":    strings.NewReplacer("github_id = ?", "github_id = 5", "id = ?", "id = 'x'").Replace(selectKnownJob),
@@ -48,6 +50,26 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 	}
 }
 
+// The audit log is never pruned: no page of it may read all of it.
+func TestTheAuditLogIsReadThroughAnIndex(t *testing.T) {
+	t.Parallel()
+	s := openForPlans(t)
+	for name, f := range map[string]AuditFilter{
+		"all": {Before: 9}, "by actor": {ActorID: "x", Before: 9}, "by object": {ObjectID: "x"}, "by kind": {ObjectKind: "x"},
+		"by action": {Action: "x", After: 3}, "since": {Since: time.Unix(5, 0)}, "between": {Since: time.Unix(5, 0), Until: time.Unix(9, 0)},
+	} {
+		f.Limit = 10
+		query, args := f.query()
+		plan, err := s.Plan(t.Context(), query, args...)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if len(plan) == 0 || !strings.Contains(plan[0], "INDEX") {
+			t.Errorf("%s: %q", name, plan)
+		}
+	}
+}
+
 // What runs at every event must read no history at all, and so go through an index that holds none: an index over
 // the whole table has the same columns, and would do at first.
 func TestQueriesOfEveryEventReadNoHistory(t *testing.T) {
@@ -66,6 +88,23 @@ func TestQueriesOfEveryEventReadNoHistory(t *testing.T) {
 		}
 		if len(plan) != 1 || !strings.HasSuffix(plan[0], "INDEX "+index) {
 			t.Errorf("%s\nshould use %s: %q", query, index, plan)
+		}
+	}
+}
+
+// A page of deliveries must cost what it shows: no sort of what is not shown.
+func TestPagesOfDeliveriesAreInTheOrderOfAnIndex(t *testing.T) {
+	t.Parallel()
+	s := openForPlans(t)
+	for cond, index := range map[string]string{
+		"": "deliveries_newest", "installation_id = 'x' AND ": "deliveries_installation", "github_job_id = 7 AND ": "deliveries_job",
+	} {
+		plan, err := s.Plan(t.Context(), selectDelivery+" WHERE "+cond+"(received_at, id) < (5, 'x')"+deliveryOrder+" LIMIT 5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan) != 1 || !strings.HasPrefix(plan[0], "SEARCH deliveries USING INDEX "+index+" ") {
+			t.Errorf("with %q: %q", cond, plan)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 )
 
-const runnerColumns columns = `id, name, pool_id, host_id, installation_id, backend, image, state, message, reason,
+const runnerColumns columns = `id, name, pool_id, host_id, installation_id, repository, backend, image, state, message, reason,
 	github_id, demand_job_id, job_id, workload_id, ephemeral, cpus, memory_mb, exit_code, oom_killed,
 	created_at, state_at, started_at, registered_at, busy_at, drain_at, finished_at, deregistered, cleaned`
 
@@ -20,14 +20,14 @@ const (
 )
 
 func (r *Runner) values() []any {
-	return []any{r.ID, r.Name, r.PoolID, r.HostID, r.InstallationID, r.Backend, r.Image, string(r.State), r.Message, r.Reason,
+	return []any{r.ID, r.Name, r.PoolID, r.HostID, r.InstallationID, r.Repository, r.Backend, r.Image, string(r.State), r.Message, r.Reason,
 		r.GitHubID, r.DemandJobID, r.JobID, r.WorkloadID, r.Ephemeral, r.CPUs, r.MemoryMB, r.ExitCode, r.OOMKilled,
 		micros(r.CreatedAt), micros(r.StateAt), micros(r.StartedAt), micros(r.RegisteredAt), micros(r.BusyAt),
 		micros(r.DrainAt), micros(r.FinishedAt), r.Deregistered, r.Cleaned}
 }
 
 func scanRunner(row scanner) (r Runner, err error) {
-	err = row.Scan(&r.ID, &r.Name, &r.PoolID, &r.HostID, &r.InstallationID, &r.Backend, &r.Image, &r.State, &r.Message, &r.Reason,
+	err = row.Scan(&r.ID, &r.Name, &r.PoolID, &r.HostID, &r.InstallationID, &r.Repository, &r.Backend, &r.Image, &r.State, &r.Message, &r.Reason,
 		&r.GitHubID, &r.DemandJobID, &r.JobID, &r.WorkloadID, &r.Ephemeral, &r.CPUs, &r.MemoryMB, &r.ExitCode, &r.OOMKilled,
 		intoTime(&r.CreatedAt), intoTime(&r.StateAt), intoTime(&r.StartedAt), intoTime(&r.RegisteredAt), intoTime(&r.BusyAt),
 		intoTime(&r.DrainAt), intoTime(&r.FinishedAt), &r.Deregistered, &r.Cleaned)
@@ -115,6 +115,15 @@ func (s *Store) Runners(ctx context.Context, f RunnerFilter) ([]Runner, error) {
 	}
 	list, err := all(ctx, s.readers, scanRunner, selectRunner+w.String()+" ORDER BY created_at, id"+limit(f.Limit), w.args...)
 	return list, errorf(err, "list runners")
+}
+
+const selectRepositories = "SELECT DISTINCT repository FROM runners WHERE installation_id = ? AND repository <> ''"
+
+// RunnerRepositories returns the repositories at which runners of an installation are or were registered, as far back as
+// history goes. An ended runner counts too: the answer to its mint may have been lost.
+func (s *Store) RunnerRepositories(ctx context.Context, installationID string) ([]string, error) {
+	list, err := all(ctx, s.readers, scanString, selectRepositories, installationID)
+	return list, errorf(err, "list the repositories of installation %s", installationID)
 }
 
 // RunnersWithoutCreate returns provisioning runners that have no create task in any state: their

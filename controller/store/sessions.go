@@ -30,18 +30,27 @@ func scanSession(row scanner) (x Session, err error) {
 	return x, err
 }
 
-// CreateSession writes a session, with a new ID unless it has one.
-func (s *Store) CreateSession(ctx context.Context, x Session) (Session, error) {
+// BeginSession writes a session, with a new ID unless it has one, and records that its user signed in. proof is the password hash
+// that was checked, or empty for a user who has none; fresh, unless empty, takes its place. ErrNotFound when the user is gone,
+// disabled, or has another password by now.
+func (s *Store) BeginSession(ctx context.Context, x Session, proof, fresh string) (Session, error) {
 	if x.ID == "" {
 		x.ID = NewID(IDSession)
 	}
 	x.CreatedAt, x.ExpiresAt = s.now(), stamp(x.ExpiresAt)
 	x.LastSeenAt = x.CreatedAt
+	if fresh == "" {
+		fresh = proof
+	}
 	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
+		if err := execOne(ctx, t, "UPDATE users SET last_sign_in_at = ?, password_hash = ? WHERE id = ? AND password_hash = ? AND NOT disabled",
+			micros(x.CreatedAt), fresh, x.UserID, proof); err != nil {
+			return err
+		}
 		_, err := exec(ctx, t, sessionColumns.insert("sessions"), x.values()...)
 		return err
 	})
-	return x, errorf(err, "create a session")
+	return x, errorf(err, "begin a session")
 }
 
 // SessionByHash returns the session of a cookie. ErrNotFound when there is none.

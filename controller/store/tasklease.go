@@ -39,17 +39,21 @@ func (s *Store) LeaseTask(ctx context.Context, hostID string, ttl func(kind stri
 
 const leasedToHost = " WHERE host_id = ? AND state = 'leased'"
 
+// Released are leased tasks that are in nobody's hands: nobody need wait for their leases to end.
+type Released struct {
+	Requeued []Task // put back, to be offered again
+	Spent    []Task // offered as often as allowed: their leases end now, and ExpireLeases gives them up
+}
+
 // Begun is what changed when another run of a host's agent began to poll.
 type Begun struct {
-	Previous string // the run before; "" when there was none, or it is the same one
-	Requeued []Task // leased to it, and put back
-	Spent    []Task // leased to it, offered as often as allowed: their leases end now
+	Previous string   // the run before; "" when there was none, or it is the same one
+	Released Released // what was leased to it
 }
 
 // BeginInstance notes which run of a host's agent polls. When it is another one than before, the
-// tasks that the earlier one had leased are in nobody's hands: they are put back without waiting
-// for their leases to end. Those that were offered maxOffers(kind) times are not offered again:
-// their leases end now, and ExpireLeases gives them up. Nothing changes when there is no such host.
+// tasks that the earlier one had leased are released, maxOffers(kind) being how often one is offered.
+// Nothing changes when there is no such host.
 func (s *Store) BeginInstance(ctx context.Context, hostID, instance string, maxOffers func(kind string) int) (Begun, error) {
 	now := s.now()
 	b, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (b Begun, err error) {
@@ -61,26 +65,37 @@ func (s *Store) BeginInstance(ctx context.Context, hostID, instance string, maxO
 		if err := execOne(ctx, t, "UPDATE hosts SET instance = ? WHERE id = ?", instance, hostID); err != nil {
 			return b, err
 		}
-		list, err := all(ctx, t, s.scanTask, selectTask+leasedToHost+" ORDER BY seq", hostID)
-		if err != nil {
-			return b, err
-		}
-		for _, task := range list {
-			if task.Attempt < maxOffers(task.Kind) {
-				err = putBack(ctx, t, &task)
-				b.Requeued = append(b.Requeued, task)
-			} else {
-				task.LeaseUntil = now
-				err = execGuarded(ctx, t, "UPDATE tasks SET lease_until = ? WHERE id = ? AND state IN ('leased')", micros(now), task.ID)
-				b.Spent = append(b.Spent, task)
-			}
-			if err != nil {
-				return b, err
-			}
-		}
-		return b, nil
+		b.Released, err = s.release(ctx, t, hostID, func(string) bool { return true }, maxOffers, now)
+		return b, err
 	})
 	return b, errorf(err, "note the agent of host %s", hostID)
+}
+
+// release takes the tasks that match from the host that they are leased to.
+func (s *Store) release(ctx context.Context, t *tx, hostID string, match func(id string) bool, maxOffers func(kind string) int, now time.Time) (Released, error) {
+	var r Released
+	list, err := all(ctx, t, s.scanTask, selectTask+leasedToHost+" ORDER BY seq", hostID)
+	if err != nil {
+		return r, err
+	}
+	for _, task := range list {
+		switch {
+		case !match(task.ID):
+		case task.Attempt < maxOffers(task.Kind):
+			err = putBack(ctx, t, &task)
+			r.Requeued = append(r.Requeued, task)
+		default:
+			if task.LeaseUntil.After(now) { // else it is over already
+				task.LeaseUntil = now
+				err = execGuarded(ctx, t, "UPDATE tasks SET lease_until = ? WHERE id = ? AND state IN ('leased')", micros(now), task.ID)
+			}
+			r.Spent = append(r.Spent, task)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
 }
 
 // putBack makes a leased task pending.
@@ -89,34 +104,21 @@ func putBack(ctx context.Context, t *tx, task *Task) error {
 	return execGuarded(ctx, t, "UPDATE tasks SET state = 'pending', lease_until = 0 WHERE id = ? AND state IN ('leased')", task.ID)
 }
 
-// RequeueLost puts back the tasks leased to a host that its agent does not hold, and returns them:
+// ReleaseLost releases the tasks leased to a host that its agent does not hold, and returns them:
 // the answers that carried them were lost. The caller sees to it that the agent has said what it
-// holds after the last of them was leased. One that was offered maxOffers(kind) times stays until
-// its lease ends.
-func (s *Store) RequeueLost(ctx context.Context, hostID string, held []string, maxOffers func(kind string) int) ([]Task, error) {
+// holds after the last of them was leased. maxOffers(kind) is how often a task is offered.
+func (s *Store) ReleaseLost(ctx context.Context, hostID string, held []string, maxOffers func(kind string) int) (Released, error) {
 	lost := func(id string) bool { return !slices.Contains(held, id) }
 	// A look without the write lock first: nearly always nothing is lost.
 	leased, err := all(ctx, s.readers, scanString, "SELECT id FROM tasks"+leasedToHost, hostID)
 	if err != nil || !slices.ContainsFunc(leased, lost) {
-		return nil, errorf(err, "find the lost tasks of host %s", hostID)
+		return Released{}, errorf(err, "find the lost tasks of host %s", hostID)
 	}
-	back, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (back []Task, err error) {
-		list, err := all(ctx, t, s.scanTask, selectTask+leasedToHost+" ORDER BY seq", hostID)
-		if err != nil {
-			return nil, err
-		}
-		for _, task := range list {
-			if !lost(task.ID) || task.Attempt >= maxOffers(task.Kind) {
-				continue
-			}
-			if err := putBack(ctx, t, &task); err != nil {
-				return nil, err
-			}
-			back = append(back, task)
-		}
-		return back, nil
+	now := s.now()
+	r, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (Released, error) {
+		return s.release(ctx, t, hostID, lost, maxOffers, now)
 	})
-	return back, errorf(err, "offer the lost tasks of host %s again", hostID)
+	return r, errorf(err, "release the lost tasks of host %s", hostID)
 }
 
 // execGuarded runs a task's transition, an UPDATE conditional on the state it leaves. It is

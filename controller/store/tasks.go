@@ -112,17 +112,19 @@ func (s *Store) Tasks(ctx context.Context, runnerID string) ([]Task, error) {
 // given, and returns how many. A leased task is with the agent and cannot be cancelled.
 func (s *Store) CancelTasks(ctx context.Context, runnerID string, kinds ...string) (int, error) {
 	now := s.now()
+	n, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (int, error) { return cancelTasks(ctx, t, runnerID, kinds, now) })
+	return n, errorf(err, "cancel the tasks of runner %s", runnerID)
+}
+
+func cancelTasks(ctx context.Context, t *tx, runnerID string, kinds []string, now time.Time) (int, error) {
 	var w where
 	w.add("runner_id = ?", runnerID)
 	w.add("state IN ('pending')")
 	if len(kinds) > 0 {
 		w.in("kind", anys(kinds))
 	}
-	n, err := inWrite(ctx, s, func(ctx context.Context, t *tx) (int, error) {
-		return exec(ctx, t, "UPDATE tasks SET state = 'cancelled', payload = '', lease_until = 0, ended_at = ?"+w.String(),
-			append([]any{micros(now)}, w.args...)...)
-	})
-	return n, errorf(err, "cancel the tasks of runner %s", runnerID)
+	return exec(ctx, t, "UPDATE tasks SET state = 'cancelled', payload = '', lease_until = 0, ended_at = ?"+w.String(),
+		append([]any{micros(now)}, w.args...)...)
 }
 
 // FailHostTasks fails every outstanding task of a host, which is not coming back, and returns how many.

@@ -74,7 +74,7 @@ func TestAnyUseOfTheQueueKeepsItsPromises(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, task := range append(b.Requeued, b.Spent...) {
+				for _, task := range append(b.Released.Requeued, b.Released.Spent...) {
 					if ended[task.ID] || task.Attempt != leased[task.ID].Attempt || (task.State == store.TaskPending) != (task.Attempt < 3) {
 						t.Fatalf("restarted with %+v", task)
 					}
@@ -84,12 +84,12 @@ func TestAnyUseOfTheQueueKeepsItsPromises(t *testing.T) {
 				}
 			},
 			"lose": func(t *rapid.T) {
-				back, err := s.RequeueLost(t.Context(), f.Host.ID, nil, three)
+				lost, err := s.ReleaseLost(t.Context(), f.Host.ID, nil, three)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, task := range back {
-					if ended[task.ID] || task.Attempt > 2 {
+				for _, task := range append(lost.Requeued, lost.Spent...) {
+					if ended[task.ID] || (task.State == store.TaskPending) != (task.Attempt < 3) {
 						t.Fatalf("lost %+v", task)
 					}
 					gone := leased[task.ID]

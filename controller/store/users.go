@@ -99,18 +99,28 @@ func insertUser(ctx context.Context, t *tx, u *User) error {
 	return setGrants(ctx, t, u.ID, u.Grants)
 }
 
-// UpdateUser writes a whole user but for its creation time and last sign-in, and their grants. ErrLastOwner when nobody
+// UpdateUser writes a whole user but for its creation time and last sign-in, and their grants. A user who is disabled, or whose
+// password is another, is signed out everywhere. ErrConflict when the user was changed after u was read, ErrLastOwner when nobody
 // would be left who can administer the fleet.
 func (s *Store) UpdateUser(ctx context.Context, u User) error {
+	read := u.UpdatedAt
 	u.Name, u.UpdatedAt = strings.ToLower(u.Name), s.now()
 	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
 		old, err := one(ctx, t, scanUser, selectUser+" WHERE id = ?", u.ID)
 		if err != nil {
 			return err
 		}
+		if !old.UpdatedAt.Equal(stamp(read)) {
+			return fmt.Errorf("%w: somebody else changed the user meanwhile", ErrConflict)
+		}
 		u.CreatedAt, u.LastSignInAt = old.CreatedAt, old.LastSignInAt
 		if err := execOne(ctx, t, userColumns.update("users"), append(u.values(), u.ID)...); err != nil {
 			return err
+		}
+		if u.Disabled || u.PasswordHash != old.PasswordHash {
+			if _, err := exec(ctx, t, "DELETE FROM sessions WHERE user_id = ?", u.ID); err != nil {
+				return err
+			}
 		}
 		if err := setGrants(ctx, t, u.ID, u.Grants); err != nil {
 			return err
@@ -148,14 +158,21 @@ func ownerLeft(ctx context.Context, t *tx) error {
 	return err
 }
 
-// SetSignedIn records that a user signed in, with a fresh hash of their password when newHash is set.
-func (s *Store) SetSignedIn(ctx context.Context, id, newHash string) error {
+// SetPassword writes a user's password hash in place of the one that was checked, and ends their sessions but one, which may be
+// empty. ErrConflict when the password was changed meanwhile.
+func (s *Store) SetPassword(ctx context.Context, id, old, hash, keepSession string) error {
 	now := s.now()
 	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
-		return execOne(ctx, t, "UPDATE users SET last_sign_in_at = ?, password_hash = CASE WHEN ? <> '' THEN ? ELSE password_hash END WHERE id = ?",
-			micros(now), newHash, newHash, id)
+		n, err := exec(ctx, t, "UPDATE users SET password_hash = ?, updated_at = ? WHERE id = ? AND password_hash = ? AND NOT disabled", hash, micros(now), id, old)
+		if err != nil {
+			return err
+		} else if n != 1 {
+			return fmt.Errorf("%w: the password was changed meanwhile", ErrConflict)
+		}
+		_, err = exec(ctx, t, "DELETE FROM sessions WHERE user_id = ? AND id <> ?", id, keepSession)
+		return err
 	})
-	return errorf(err, "record a sign-in of %s", id)
+	return errorf(err, "set the password of %s", id)
 }
 
 // User returns one user with their grants. ErrNotFound when there is none.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
 const (
@@ -75,7 +76,7 @@ func (q *Queue) Begin(ctx context.Context, hostID, instance string) error {
 		err = q.change(ctx, hostID, instance)
 	}
 	if err == nil {
-		err = q.requeueLost(ctx, hostID)
+		err = q.releaseLost(ctx, hostID)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot take in the agent of host %s: %w", hostID, err)
@@ -98,12 +99,7 @@ func (q *Queue) change(ctx context.Context, hostID, instance string) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range b.Requeued {
-		q.log.Info("offering a task again: the agent that had it is gone", "task", t.ID, "kind", t.Kind, "host", hostID, "runner", t.RunnerID, "offers", t.Attempt)
-	}
-	if len(b.Spent) > 0 {
-		q.leased.Set() // the reaper gives them up
-	}
+	q.released(hostID, "the agent that had it is gone", b.Released)
 	q.mu.Lock()
 	double := q.line(hostID).runs.take(instance, b.Previous, q.now())
 	q.mu.Unlock()
@@ -114,8 +110,8 @@ func (q *Queue) change(ctx context.Context, hostID, instance string) error {
 	return nil
 }
 
-// requeueLost offers tasks again whose delivery has not arrived, going by what the agent that is about to poll says it holds.
-func (q *Queue) requeueLost(ctx context.Context, hostID string) error {
+// releaseLost takes back tasks whose delivery has not arrived, going by what the agent that is about to poll says it holds.
+func (q *Queue) releaseLost(ctx context.Context, hostID string) error {
 	held, said := protocol.HeldOf(ctx)
 	if !said {
 		return nil
@@ -125,9 +121,17 @@ func (q *Queue) requeueLost(ctx context.Context, hostID string) error {
 	l, _ := q.enter(hostID)
 	l.leasing.Lock()
 	defer l.leasing.Unlock()
-	lost, err := q.store.RequeueLost(ctx, hostID, held, Offers)
-	for _, t := range lost {
-		q.log.Warn("offering a task again: its delivery was lost", "task", t.ID, "kind", t.Kind, "host", hostID, "runner", t.RunnerID, "offers", t.Attempt)
-	}
+	lost, err := q.store.ReleaseLost(ctx, hostID, held, Offers)
+	q.released(hostID, "its delivery was lost", lost)
 	return err
+}
+
+// released says what became of tasks that were in nobody's hands, and has the reaper give up those whose offers are spent.
+func (q *Queue) released(hostID, why string, r store.Released) {
+	for _, t := range r.Requeued {
+		q.log.Warn("offering a task again: "+why, "task", t.ID, "kind", t.Kind, "host", hostID, "runner", t.RunnerID, "offers", t.Attempt)
+	}
+	if len(r.Spent) > 0 {
+		q.leased.Set()
+	}
 }

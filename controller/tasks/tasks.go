@@ -145,6 +145,20 @@ func (q *Queue) EnqueueCreate(ctx context.Context, r store.Runner, githubID int6
 	return t, err
 }
 
+// EnqueueRemove asks a runner's host to remove it, unless that is known to be gone or asked for already (see store.EnqueueRemove),
+// and wakes the host.
+func (q *Queue) EnqueueRemove(ctx context.Context, r store.Runner) (store.Removal, error) {
+	payload, err := json.Marshal(protocol.Task{Kind: protocol.TaskRemove, RunnerID: r.ID})
+	if err != nil {
+		return store.Removal{}, fmt.Errorf("cannot encode the removal of runner %s: %w", r.ID, err)
+	}
+	rm, err := q.store.EnqueueRemove(ctx, store.Task{HostID: r.HostID, RunnerID: r.ID, Payload: payload})
+	if err == nil && !rm.Gone {
+		q.Wake(r.HostID)
+	}
+	return rm, err
+}
+
 // Poll waits up to wait for a task of the host and leases it. It returns nil, nil when there was none, and when another poll of
 // the same host begins: the agent makes one at a time, so this one's connection is dead, and a task given to it would be lost
 // until its lease ends.

@@ -12,8 +12,10 @@ import (
 
 // In a sidecar there is no systemd, no journal and no cgroup of its own to manage.
 const containersConf = `[containers]
-# A job's containers live in the sidecar's own limits.
+# A job's containers live in the sidecar's own limits. Without root, or on version 1 cgroups,
+# no cgroup can be made for each.
 pids_limit = 0
+cgroups = "disabled"
 
 [engine]
 cgroup_manager = "cgroupfs"
@@ -23,6 +25,12 @@ runtime = "crun"
 [network]
 network_backend = "netavark"
 `
+
+// The runner mounts the usual socket into `container:` jobs, wherever the daemon listens.
+const (
+	usualSocket  = "/run/docker.sock" // Debian's /var/run is a link to /run
+	sharedSocket = "/run/zoomies/docker.sock"
+)
 
 // daemonStore is where the sidecar keeps images: always a volume, because an overlay cannot
 // be stacked on the container's own.
@@ -45,6 +53,7 @@ func buildDaemon(ctx context.Context, c catalogue.Catalogue, req request, log io
 		return errors.Join(
 			l.file("/etc/containers/containers.conf", 0o644, []byte(containersConf)),
 			l.dir(daemonStore, 0o755, 0),
+			l.link(usualSocket, sharedSocket),
 		)
 	}); err != nil {
 		return err

@@ -67,6 +67,10 @@ func (w *layerWriter) dir(name string, mode int64, uid int) error {
 	return w.entry(&tar.Header{Name: name[1:] + "/", Mode: mode, Typeflag: tar.TypeDir, Uid: uid, Gid: uid, ModTime: w.epoch}, nil)
 }
 
+func (w *layerWriter) link(name, to string) error {
+	return w.entry(&tar.Header{Name: name[1:], Mode: 0o777, Typeflag: tar.TypeSymlink, Linkname: to, ModTime: w.epoch}, nil)
+}
+
 // entry writes h, without what differs between two builds, and its content.
 func (w *layerWriter) entry(h *tar.Header, content io.Reader) error {
 	if h.ModTime.After(w.epoch) {

@@ -198,9 +198,37 @@ func TestDaemonImage(t *testing.T) {
 	if err := run(t.Context(), []string{"podman-daemon", "--output", output}, io.Discard, fakeDebian(t, nil)); err != nil {
 		t.Fatal(err)
 	}
-	_, c := config(t, output)
+	img, c := config(t, output)
 	if _, ok := c.Volumes["/var/lib/containers"]; !ok || !slices.Equal(c.Entrypoint, []string{"/usr/bin/catatonit", "--"}) || c.Cmd[0] != "podman" {
 		t.Fatalf("config %+v", c)
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, conf := "", ""
+	for _, l := range layers {
+		content, err := l.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := eachEntry(content, func(h *tar.Header, from io.Reader) error {
+			switch h.Name {
+			case "run/docker.sock":
+				socket = h.Linkname
+			case "etc/containers/containers.conf":
+				text, err := io.ReadAll(from)
+				conf = string(text)
+				return err
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		_ = content.Close()
+	}
+	if socket != "/run/zoomies/docker.sock" || !strings.Contains(conf, `cgroups = "disabled"`) {
+		t.Errorf("the usual socket is %q, the configuration %q", socket, conf)
 	}
 }
 

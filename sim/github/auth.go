@@ -24,12 +24,19 @@ type App struct {
 	WebhookSecret string
 }
 
+// appKeys is the App: who it is, and what proves it.
 type appKeys struct {
 	id       int64
 	key      *rsa.PrivateKey
 	pem      []byte
 	secret   string
 	clientID string
+
+	name, slug  string
+	owner       *account // nil: of the first installation's account
+	permissions map[string]string
+	events      []string
+	setupURL    string // where a browser goes that has installed it
 }
 
 type keyPair struct {
@@ -106,6 +113,35 @@ func (s *Server) RevokeTokens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.world.tokens)
+}
+
+// SuspendInstallation suspends an installation, or lifts that: suspended, it gets no tokens.
+func (s *Server) SuspendInstallation(id int64, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.world.installations[id]
+	if in == nil {
+		return
+	}
+	in.suspended = time.Time{}
+	if on {
+		in.suspended = s.now()
+		for token, t := range s.world.tokens {
+			if t.installation == in {
+				delete(s.world.tokens, token)
+			}
+		}
+	}
+}
+
+// SetInstallationGrants says what an installation's account has granted the App. An account that has not yet accepted what the App
+// asks for has granted less; nil is what the App asks for.
+func (s *Server) SetInstallationGrants(id int64, permissions map[string]string, events []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.world.installations[id]; in != nil {
+		in.permissions, in.events = permissions, events
+	}
 }
 
 // RemoveInstallation uninstalls the App from an account: its tokens are void and its repositories out of reach.

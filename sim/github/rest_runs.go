@@ -94,18 +94,43 @@ func (s *Server) cancelRun(c *call) answer {
 	return answer{status: http.StatusAccepted, body: map[string]any{}}
 }
 
-func (s *Server) rerun(c *call) answer       { return s.again(c, func(*job) bool { return true }) }
-func (s *Server) rerunFailed(c *call) answer { return s.again(c, (*job).failed) }
+func (s *Server) rerun(c *call) answer {
+	r, refused := s.runOf(c)
+	if refused != nil {
+		return *refused
+	}
+	return s.again(c, r, func(*job) bool { return true })
+}
+
+func (s *Server) rerunFailed(c *call) answer {
+	r, refused := s.runOf(c)
+	if refused != nil {
+		return *refused
+	}
+	return s.again(c, r, (*job).failed)
+}
+
+// rerunJob runs one job again. GitHub takes those that depend on it along; here no job depends on another.
+func (s *Server) rerunJob(c *call) answer {
+	_, repo, refused := s.scope(c)
+	if refused != nil {
+		return *refused
+	}
+	j := s.world.jobs[pathID(c, "job_id")]
+	if j == nil || j.run.repo != repo {
+		return notFound()
+	}
+	if !slices.Contains(j.run.latest(), j) {
+		return problem(http.StatusForbidden, "Unable to retry this job because it is not part of the latest attempt of its workflow run", docRuns)
+	}
+	return s.again(c, j.run, func(other *job) bool { return other == j })
+}
 
 func (j *job) failed() bool { return j.conclusion != ConclusionSuccess }
 
 // again starts the next attempt of a run with new jobs for those that are picked. For the others GitHub says
 // `completed` once more, under their old ids.
-func (s *Server) again(c *call, pick func(*job) bool) answer {
-	r, refused := s.runOf(c)
-	if refused != nil {
-		return *refused
-	}
+func (s *Server) again(c *call, r *run, pick func(*job) bool) answer {
 	if status, _ := r.state(); status != StatusCompleted {
 		return problem(http.StatusForbidden, "This workflow is already running", docRuns)
 	}

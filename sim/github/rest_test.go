@@ -18,6 +18,9 @@ func TestEveryRoute(t *testing.T) {
 	r := newRig(t, Options{})
 	app := r.appJWT(nil)
 	r.as(app, "GET", "/app", "").want(200).says(`"slug":"zoomies"`)
+	r.as(app, "GET", "/app/hook/config", "").want(404)
+	r.as(app, "GET", "/app/hook/deliveries", "").want(200)
+	r.as("", "POST", "/app-manifests/none/conversions", "").want(404)
 	r.as(app, "GET", "/app/installations", "").want(200)
 	r.as(app, "GET", fmt.Sprintf("/app/installations/%d", r.inst), "").want(200).says(`"login":"acme"`)
 	r.as(app, "GET", "/app/installations/1", "").want(404)
@@ -57,6 +60,12 @@ func TestEveryRoute(t *testing.T) {
 		r.do("GET", run+"/jobs?filter=all", "").want(200).says(`"total_count":2`)
 		r.do("POST", run+"/cancel", "").want(202)
 		r.do("POST", run+"/rerun", "").want(201)
+		again := fmt.Sprintf("/repos/acme/app/actions/jobs/%d/rerun", r.Jobs()[len(r.Jobs())-1].ID)
+		r.do("POST", again, "").want(403).says("already running")
+		r.do("POST", run+"/cancel", "").want(202)
+		r.do("POST", again, "").want(201)
+		r.do("POST", again, "").want(403).says("latest attempt")
+		r.do("GET", run+"/jobs", "").want(200).says(`"run_attempt":4`).says(`"status":"queued"`)
 		r.do("POST", run+"/cancel", "").want(202)
 
 		r.do("GET", runner, "").want(404) // ephemeral: gone with its job
@@ -68,6 +77,7 @@ func TestEveryRoute(t *testing.T) {
 	r.do("GET", "/repos/acme/app/actions/runs/1/jobs", "").want(404)
 	r.do("GET", "/repos/acme/app/actions/jobs/1", "").want(404)
 	r.do("POST", "/repos/acme/app/actions/runs/1/cancel", "").want(404)
+	r.do("POST", "/repos/acme/app/actions/jobs/1/rerun", "").want(404)
 	r.do("GET", "/repos/acme/app/actions/runs/9999999999999999999999", "").want(404)
 
 	seen := r.Stats().Requests

@@ -103,7 +103,10 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.app = appKeys{id: s.newID(), key: key.key, pem: key.pem, secret: s.token("", 32), clientID: "Iv23" + s.token("", 16)}
+	s.app = appKeys{
+		id: s.newID(), key: key.key, pem: key.pem, secret: s.token("", 32), clientID: "Iv23" + s.token("", 16),
+		name: appName, slug: appSlug, permissions: appPermissions, events: appEvents,
+	}
 	s.world.init()
 	s.hooks.init(s)
 	s.physics.init()
@@ -149,6 +152,7 @@ func (s *Server) handler() http.Handler {
 	root := http.NewServeMux()
 	root.Handle(restRoot+"/", http.StripPrefix(restRoot, s.rest()))
 	root.Handle(runnerRoot+"/", s.runnerService())
+	s.pages(root)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		closed := s.ctx.Err() != nil

@@ -209,7 +209,7 @@ func (s *Server) pingPayload(h *hook) map[string]any {
 	return map[string]any{
 		"zen": "Keep it logically awesome.", "hook_id": h.id,
 		"hook": map[string]any{
-			"type": "App", "id": h.id, "name": "web", "active": true, "app_id": s.app.id, "events": appEvents,
+			"type": "App", "id": h.id, "name": "web", "active": true, "app_id": s.app.id, "events": s.app.events,
 			"config": map[string]any{"content_type": "json", "url": h.url, "insecure_ssl": "0", "secret": "********"},
 			"url":    u, "ping_url": u + "/pings", "deliveries_url": s.URL() + "/app/hook/deliveries",
 			"created_at": stamp(s.now()), "updated_at": stamp(s.now()),

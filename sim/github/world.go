@@ -25,6 +25,8 @@ type world struct {
 	idleDelete time.Duration
 	lostAfter  time.Duration
 	deprecated bool
+	manifests  map[string]*manifest // by code
+	approval   bool                 // installing takes an owner's approval
 }
 
 type account struct {
@@ -38,6 +40,10 @@ type installation struct {
 	account *account
 	created time.Time
 	repos   []*repository
+
+	suspended   time.Time         // zero while it is not
+	permissions map[string]string // nil: what the App asks for
+	events      []string
 }
 
 type repository struct {
@@ -64,6 +70,7 @@ func (w *world) init() {
 	w.jobs = map[int64]*job{}
 	w.runners = map[int64]*runner{}
 	w.credentials = map[string]*runner{}
+	w.manifests = map[string]*manifest{}
 	w.lostAfter = 2 * time.Minute
 }
 
@@ -78,10 +85,14 @@ func (r *repository) split() (owner, name string) {
 func (s *Server) AddInstallation(accountName, accountType string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	acc := s.account(accountName, !strings.EqualFold(accountType, "User"))
+	return s.install(s.account(accountName, !strings.EqualFold(accountType, "User"))).id
+}
+
+// install installs the App on an account. Called under mu.
+func (s *Server) install(acc *account) *installation {
 	in := &installation{id: s.newID(), account: acc, created: s.now()}
 	s.world.installations[in.id] = in
-	return in.id
+	return in
 }
 
 // account finds or makes an account. Called under mu.

@@ -26,6 +26,7 @@ const DefaultRef = "localhost/zoomies/demo-runner:latest"
 const (
 	EntrypointPath = "/usr/local/bin/zoomies-entrypoint"
 	RunnerPath     = "/home/runner/run.sh"
+	NodePath       = "/home/runner/externals/node24/bin/node" // a shell script in place of Node.js
 	Home           = "/home/runner"
 	UserID         = 1001 // as in the real images
 )
@@ -82,7 +83,7 @@ func build(opts Options) (v1.Image, error) {
 	// What changes most often comes last, so that a rebuild shares the layers before it.
 	layers := []layer{
 		baseLayer(busybox.data, applets),
-		{executable(EntrypointPath, entrypoint.data)},
+		{executable(EntrypointPath, entrypoint.data), executable(NodePath, []byte("#!/bin/sh\necho node ran \"$@\"\n"))},
 		{executable(RunnerPath, runner.data)},
 	}
 	img := empty.Image

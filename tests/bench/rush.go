@@ -37,7 +37,7 @@ func rush(pools, hosts, jobs int, distinct bool) scheduler.Snapshot {
 			labels = append(labels, fmt.Sprint("only-", i))
 		}
 		s.Jobs = append(s.Jobs, scheduler.Job{
-			ID: fmt.Sprintf("job_%05d", i), Installation: "ins_1", Repository: repository(i), Labels: labels,
+			ID: fmt.Sprintf("job_%05d", i), Account: "acme", Repository: repository(i), Labels: labels,
 			State: "queued", QueuedAt: now.Add(-time.Duration(i*7919%jobs) * time.Millisecond),
 		})
 	}
@@ -46,7 +46,7 @@ func rush(pools, hosts, jobs int, distinct bool) scheduler.Snapshot {
 
 func rushPool(i int) scheduler.Pool {
 	p := scheduler.Pool{
-		ID: fmt.Sprintf("pool_%03d", i), Name: fmt.Sprintf("pool-%03d", i), Backend: "podman", Installation: "ins_1", Enabled: true,
+		ID: fmt.Sprintf("pool_%03d", i), Name: fmt.Sprintf("pool-%03d", i), Backend: "podman", Account: "acme", Enabled: true,
 		Labels: []string{"self-hosted", "linux", fmt.Sprintf("team-%d", i), fmt.Sprintf("size-%d", i%5)},
 		Min:    i % 3, Max: 200, Priority: i % 4, IdleTimeout: 5 * time.Minute,
 	}

@@ -50,6 +50,18 @@ func TestADatabaseThatAnotherMachineHoldsIsLeftAlone(t *testing.T) {
 			t.Errorf("%v: exit %d, want a refusal that names the holder:\n%s", command, code, errs)
 		}
 	}
+	if err := os.Rename(file, file+".elsewhere"); err != nil { // this machine never had it
+		t.Fatal(err)
+	}
+	if _, errs, code := run(t, settings(dir), "controller"); code == 0 {
+		t.Errorf("it started:\n%s", errs)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a key file was made for a database that another machine holds")
+	}
+	if err := os.Rename(file+".elsewhere", file); err != nil {
+		t.Fatal(err)
+	}
 	after, err := os.ReadFile(file)
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the key file changed (%v)", err)

@@ -18,6 +18,7 @@ func extract(raw []byte) ([]byte, error) {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return nil, fmt.Errorf("cannot parse GitHub's description: %w", err)
 	}
+	doc.Components["schemas"][appOfManifest] = doc.Components["schemas"]["integration"]
 	paths := map[string]any{}
 	components := map[string]map[string]any{}
 	var visit func(v any) error
@@ -89,9 +90,15 @@ func extract(raw []byte) ([]byte, error) {
 
 // erratum mends a fault of the description: the account of a listed installation is a user or an
 // enterprise, as the single installation rightly says, and cannot be both.
+//
+// An App with its secrets is an App and more: what may not have more is only the App alone.
 func erratum(v map[string]any) {
 	both, ok := v["allOf"].([]any)
 	if !ok || len(both) != 2 {
+		return
+	}
+	if app, ok := both[0].(map[string]any); ok && app["$ref"] == "#/components/schemas/integration" {
+		app["$ref"] = "#/components/schemas/" + appOfManifest
 		return
 	}
 	user, _ := both[0].(map[string]any)

@@ -185,7 +185,7 @@ func testSweepSparesOthers(t *testing.T, h Harness) {
 	if err := r.Remove(r.ctx, strings.Repeat("0", 64)); err != nil { // its own are in use
 		t.Fatal(err)
 	}
-	if after := len(h.named(t, w.Name)); after != before || before != 5 {
+	if after := len(h.named(t, w.Name)); after != before || before != 6 {
 		t.Errorf("of %d parts of the pair %d are left", before, after)
 	}
 	if all := r.listed(); len(all) != 2 || all[w.ID].Phase != backend.Running {

@@ -139,3 +139,9 @@ func (e *EngineFixture) Close() error {
 	defer cancel()
 	return errors.Join(e.Service.Discard(ctx), os.RemoveAll(e.dir))
 }
+
+// StorageDir is where its images and containers are; RunDir what lives until the machine restarts.
+func (e *EngineFixture) StorageDir() string { return filepath.Join(e.dir, "root") }
+
+// RunDir is where its state of the moment is.
+func (e *EngineFixture) RunDir() string { return filepath.Join(e.dir, "run") }

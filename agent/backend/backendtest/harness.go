@@ -2,9 +2,17 @@ package backendtest
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// Usage of an engine's storage.
+type Usage struct{ Bytes, Files int64 }
 
 // Foreign starts a container that is nobody's, with the plain podman command.
 func (e *EngineFixture) Foreign(t *testing.T, labels map[string]string) (id string, runs func() bool) {
@@ -66,5 +74,54 @@ func (e *EngineFixture) Up(t *testing.T) {
 	t.Helper()
 	if err := e.Revive(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Usage counts what is in the engine's storage: bytes on disk, and files of any kind. Without root the files of a
+// container's users can be read only from inside of the user namespace.
+func (e *EngineFixture) Usage(t *testing.T) Usage {
+	t.Helper()
+	const count = `cd "$1" && du -sxk . | cut -f 1 && find . -xdev | wc -l`
+	args := []string{"sh", "-c", count, "sh", filepath.Join(e.dir, "root")}
+	var out string
+	var err error
+	if os.Geteuid() != 0 {
+		out, err = e.Podman(t.Context(), append([]string{"unshare"}, args...)...)
+	} else {
+		var raw []byte
+		raw, err = exec.CommandContext(t.Context(), args[0], args[1:]...).Output()
+		out = string(raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var u Usage
+	if _, err := fmt.Sscan(out, &u.Bytes, &u.Files); err != nil {
+		t.Fatalf("%v: %q", err, out)
+	}
+	u.Bytes <<= 10
+	return u
+}
+
+// Says waits until a container's log holds text.
+func (e *EngineFixture) Says(t *testing.T, id, text string) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		log, err := e.Podman(t.Context(), "logs", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log, text) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("waited %s and container %s does not say %q: %s", patience, id, text, log)
+		}
 	}
 }

@@ -46,3 +46,13 @@ func TestDockerIsABackend(t *testing.T) {
 		DaemonImage: backendtest.DaemonImage, SilentImage: backendtest.SilentImage, BrokenImage: backendtest.BrokenImage,
 	})
 }
+
+// A43: an image in use is never removed.
+func TestDockerKeepsImagesInUse(t *testing.T) {
+	b, err := docker.New(docker.Options{Socket: podman.Socket, HostID: "hst_images"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	backendtest.RunImages(t, podman, b)
+}

@@ -40,18 +40,23 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 			OS:       info.OSType, Arch: version.Arch,
 			CPUs: float64(info.NCPU), MemoryMB: info.MemTotal >> 20, CgroupV2: info.CgroupVersion == "2",
 			CPULimit: info.CPUCfsQuota && info.CPUCfsPeriod, MemoryLimit: info.MemoryLimit, PidsLimit: info.PidsLimit,
+			StorageDir: info.DockerRootDir,
 		},
 		podman: slices.ContainsFunc(version.Components, func(c system.ComponentVersion) bool { return strings.Contains(c.Name, "Podman") }),
+	}
+	process, unseen := peer.Of(ctx, b.socket)
+	if unseen != nil {
+		b.log.Debug("cannot see Docker's process, so its own default limits stand", "error", unseen)
+	} else if found.podman && process.UID != 0 {
+		found.info.Rootless = true // Podman 4's imitation does not say so
 	}
 	if found.info.Rootless && !found.info.CgroupV2 {
 		// Without root only version 2 lets limits be delegated; Podman's imitation says that it has them all the same.
 		found.info.CPULimit, found.info.MemoryLimit, found.info.PidsLimit = false, false, false
 	}
 	found.init = info.InitBinary != "" && !found.podman
-	if !found.info.Rootless {
-		if found.ulimits, err = b.ulimits(ctx); err != nil {
-			b.log.Debug("cannot see Docker's process, so its own default limits stand", "error", err)
-		}
+	if !found.info.Rootless && unseen == nil {
+		found.ulimits = ulimits(process)
 	}
 	b.found.Store(&found)
 	return found.info, nil
@@ -59,10 +64,9 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 
 // ulimits to ask for. An engine without CAP_SYS_RESOURCE cannot give more open files and
 // processes than it has itself.
-func (b *Backend) ulimits(ctx context.Context) ([]*container.Ulimit, error) {
-	process, err := peer.Of(ctx, b.socket)
-	if err != nil || process.MayRaiseLimits() {
-		return nil, err
+func ulimits(process peer.Process) []*container.Ulimit {
+	if process.MayRaiseLimits() {
+		return nil
 	}
 	var out []*container.Ulimit
 	for name, n := range map[string]uint64{"nofile": process.MaxFiles, "nproc": process.MaxProcesses} {
@@ -70,7 +74,7 @@ func (b *Backend) ulimits(ctx context.Context) ([]*container.Ulimit, error) {
 			out = append(out, &container.Ulimit{Name: name, Hard: int64(n), Soft: int64(n)})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // features of the engine, asked once.

@@ -16,14 +16,16 @@ import (
 // Prepare makes image present. What was seen present within the last minute is not asked for
 // again, unless the policy is always.
 func (b *Backend) Prepare(ctx context.Context, image, policy string) error {
-	return b.images.Prepare(image, policy, func() (bool, error) {
-		_, err := b.api.ImageInspect(ctx, image)
-		err = fault("look for image "+image, err)
-		if errors.Is(err, backend.ErrImage) || errors.Is(err, backend.ErrNotFound) {
-			return false, nil
-		}
-		return err == nil, err
-	}, func() error { return b.pull(ctx, image) })
+	return b.images.Prepare(image, policy, func() (bool, error) { return b.exists(ctx, image) }, func() error { return b.pull(ctx, image) })
+}
+
+func (b *Backend) exists(ctx context.Context, image string) (bool, error) {
+	_, err := b.api.ImageInspect(ctx, image)
+	err = fault("look for image "+image, err)
+	if errors.Is(err, backend.ErrImage) || errors.Is(err, backend.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (b *Backend) pull(ctx context.Context, image string) error {

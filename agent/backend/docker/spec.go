@@ -39,7 +39,11 @@ func runnerOptions(spec backend.Spec, f features, sidecar string) (client.Contai
 	}
 	switch {
 	case spec.Daemon != nil:
-		out.HostConfig.Binds = []string{work(spec.WorkVolume(), f), spec.SocketVolume() + ":" + backend.DaemonDir}
+		out.HostConfig.Binds = []string{
+			work(spec.WorkVolume(), f),
+			spec.ExternalsVolume() + ":" + backend.ExternalsDir,
+			spec.SocketVolume() + ":" + backend.DaemonDir,
+		}
 		// Ports that the daemon publishes are on localhost for the job, as on GitHub's own
 		// runners, because both share one network.
 		out.HostConfig.NetworkMode = container.NetworkMode("container:" + sidecar)
@@ -64,6 +68,7 @@ func daemonOptions(spec backend.Spec, f features) (client.ContainerCreateOptions
 	}
 	out.HostConfig.Binds = []string{
 		spec.WorkVolume() + ":" + backend.WorkDir,
+		spec.ExternalsVolume() + ":" + backend.ExternalsDir,
 		spec.SocketVolume() + ":" + backend.DaemonDir,
 		spec.DataVolume() + ":" + spec.Daemon.DataDir(),
 	}

@@ -38,7 +38,11 @@ func (c calls) Signal(ctx context.Context, id, signal string) (bool, error) {
 	return false, fault("signal container "+engine.Short(id), err)
 }
 
+// Wait looks again and again where the engine is a compatible Podman, whose own wait may answer long after the end.
 func (c calls) Wait(ctx context.Context, id string) error {
+	if found := c.found.Load(); found == nil || found.podman {
+		return engine.Look(ctx, func() (bool, error) { return c.ended(ctx, id) })
+	}
 	wait := c.api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-wait.Result:
@@ -49,4 +53,17 @@ func (c calls) Wait(ctx context.Context, id string) error {
 		}
 		return fault("wait for container "+engine.Short(id), err)
 	}
+}
+
+func (c calls) ended(ctx context.Context, id string) (bool, error) {
+	data, err := engine.Again(engine.Fleeting, func() (client.ContainerInspectResult, error) {
+		return c.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	})
+	if gone(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fault("wait for container "+engine.Short(id), err)
+	}
+	return data.Container.State == nil || phase(data.Container.State.Status) != backend.Running, nil
 }

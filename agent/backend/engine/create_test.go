@@ -163,12 +163,12 @@ func TestOfAFailedCreateNothingIsLeft(t *testing.T) {
 		{
 			"no second volume", withDaemon,
 			&script{fail: map[string][]error{"make volume " + withDaemon.DataVolume(): {broken}}}, broken,
-			[]string{"remove volume " + withDaemon.WorkVolume()},
+			[]string{"remove volume " + withDaemon.WorkVolume(), "remove volume " + withDaemon.ExternalsVolume()},
 		},
 		{
 			"no start of the sidecar", withDaemon, &script{fail: map[string][]error{"start daemon": {broken}}}, broken,
 			[]string{
-				"remove daemon", "remove volume " + withDaemon.WorkVolume(),
+				"remove daemon", "remove volume " + withDaemon.WorkVolume(), "remove volume " + withDaemon.ExternalsVolume(),
 				"remove volume " + withDaemon.DataVolume(), "remove volume " + withDaemon.SocketVolume(),
 			},
 		},

@@ -34,7 +34,7 @@ type Sidecars interface {
 // startDaemon makes the volumes and the sidecar and waits until its daemon answers.
 func (c *creation) startDaemon(ctx context.Context) (string, error) {
 	socketDir := ""
-	for _, name := range []string{c.spec.WorkVolume(), c.spec.DataVolume(), c.spec.SocketVolume()} {
+	for _, name := range []string{c.spec.WorkVolume(), c.spec.ExternalsVolume(), c.spec.DataVolume(), c.spec.SocketVolume()} {
 		dir, err := c.makeVolume(ctx, name)
 		if err != nil {
 			return "", err

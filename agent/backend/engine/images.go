@@ -27,18 +27,11 @@ func (i *Images) Prepare(image, policy string, exists func() (bool, error), pull
 	if policy == backend.PullAlways {
 		return pull()
 	}
-	i.mu.Lock()
-	seen := i.seen[image]
-	i.mu.Unlock()
-	if !seen.IsZero() && i.Now().Sub(seen) < presentFor {
-		return nil
-	}
-	there, err := exists()
+	there, err := i.Has(image, exists)
 	switch {
 	case err != nil:
 		return err
 	case there:
-		i.saw(image)
 		return nil
 	case policy == backend.PullNever:
 		return fmt.Errorf("image %s is not on this host and the pull policy is never: load it, or let it be pulled: %w", image, backend.ErrImage)
@@ -46,12 +39,38 @@ func (i *Images) Prepare(image, policy string, exists func() (bool, error), pull
 	return pull()
 }
 
+// Has says whether image is there; what was seen within the last minute is not asked for again.
+func (i *Images) Has(image string, exists func() (bool, error)) (bool, error) {
+	i.mu.Lock()
+	seen := i.seen[image]
+	i.mu.Unlock()
+	if !seen.IsZero() && i.Now().Sub(seen) < presentFor {
+		return true, nil
+	}
+	there, err := exists()
+	if err == nil && there {
+		i.saw(image)
+	}
+	return there, err
+}
+
+// Remove forgets that image was seen, before and after it is removed: a look in between may have seen it again.
+func (i *Images) Remove(image string, remove func() error) error {
+	i.forget(image)
+	defer i.forget(image)
+	return remove()
+}
+
+func (i *Images) forget(image string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.seen, image)
+}
+
 // Pull notes what becomes of a pull. An error of it is ErrImage, but when the engine did not
 // answer or the caller gave up.
 func (i *Images) Pull(image string, pull func() error) error {
-	i.mu.Lock()
-	delete(i.seen, image)
-	i.mu.Unlock()
+	i.forget(image)
 	err := pull()
 	switch {
 	case err == nil:

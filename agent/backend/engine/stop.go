@@ -49,3 +49,22 @@ func signalAndWait(ctx context.Context, e Ender, id, signal string, limit time.D
 	}
 	return false, err
 }
+
+// lookEvery is the pause between two looks at a container that is to end.
+const lookEvery = 50 * time.Millisecond
+
+// Look asks again and again until ended is true or fails, or ctx ends: for engines whose own wait is late.
+func Look(ctx context.Context, ended func() (bool, error)) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if done, err := ended(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

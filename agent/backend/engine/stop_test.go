@@ -73,3 +73,31 @@ func TestAStopIsGivenUpWithItsCaller(t *testing.T) {
 		}
 	})
 }
+
+func TestALookEndsWithTheContainerOrItsCaller(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the engine is away")
+	for _, c := range []struct {
+		name  string
+		looks int // until it has ended
+		fails error
+		limit time.Duration
+		want  error
+		took  time.Duration
+	}{
+		{"ended already", 1, nil, time.Hour, nil, 0},
+		{"ends", 4, nil, time.Hour, nil, 3 * lookEvery},
+		{"cannot be seen", 1, broken, time.Hour, broken, 0},
+		{"goes on", 1 << 30, nil, time.Second + time.Millisecond, context.DeadlineExceeded, time.Second + time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), c.limit)
+			defer cancel()
+			began, looked := time.Now(), 0
+			err := Look(ctx, func() (bool, error) { looked++; return looked >= c.looks, c.fails })
+			if took := time.Since(began); !errors.Is(err, c.want) || took != c.took {
+				t.Errorf("%s: %v after %s and %d looks", c.name, err, took, looked)
+			}
+		})
+	}
+}

@@ -293,3 +293,10 @@ func (b *Backend) runner(runnerID string) *item {
 	}
 	return nil
 }
+
+// SetStorage sets where the engine says that it keeps its images.
+func (b *Backend) SetStorage(dir string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.info.StorageDir = dir
+}

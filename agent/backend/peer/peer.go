@@ -18,6 +18,7 @@ import (
 // Process is the one behind a socket.
 type Process struct {
 	PID          int
+	UID          int    // effective, as this process's user namespace sees it
 	Capabilities uint64 // effective set
 	MaxFiles     uint64 // hard limits; 0 is none
 	MaxProcesses uint64
@@ -67,6 +68,13 @@ func Read(pid int) (Process, error) {
 		return Process{}, fmt.Errorf("%w: %w", ErrUnseen, err)
 	}
 	for line := range strings.Lines(string(status)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			if fields := strings.Fields(ids); len(fields) > 1 { // real, effective, …
+				if p.UID, err = strconv.Atoi(fields[1]); err != nil {
+					return Process{}, fmt.Errorf("cannot read the user of process %d: %w", pid, err)
+				}
+			}
+		}
 		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
 			if p.Capabilities, err = strconv.ParseUint(strings.TrimSpace(hex), 16, 64); err != nil {
 				return Process{}, fmt.Errorf("cannot read the capabilities of process %d: %w", pid, err)

@@ -19,7 +19,7 @@ func TestTheProcessBehindASocketIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.PID != os.Getpid() || p.MaxFiles == 0 {
+	if p.PID != os.Getpid() || p.UID != os.Geteuid() || p.MaxFiles == 0 {
 		t.Errorf("found %+v, we are %d", p, os.Getpid())
 	}
 	if _, err := Of(t.Context(), path+"-not"); err == nil {

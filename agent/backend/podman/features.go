@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/bindings"
 	"github.com/containers/podman/v5/pkg/bindings/system"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -23,16 +26,23 @@ type features struct {
 	rlimits []specs.POSIXRlimit // to be set on every create; nil when the defaults work
 	init    bool                // an init that reaps is installed
 	noTun   error               // why workloads can have no network of their own; nil when they can
+	pid     int                 // of the service that said all this; 0 when it cannot be seen
 }
 
-// Probe asks the engine what it is and can do. It is fresh each time, and what it finds is
-// used by the creates after it.
+// Probe asks the engine what it is and can do. What it finds is used by the creates after it. The same service is asked in
+// full only once: to answer, Podman 4 runs the package manager for each program it uses, which takes longer on a busy
+// machine than the agent waits for. After that it must answer a ping.
 func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 	ctx, err := b.dial(ctx)
 	if err != nil {
 		return backend.Info{}, err
 	}
-	info, err := system.Info(ctx, nil)
+	if known := b.found.Load(); known != nil && known.pid != 0 {
+		if process, err := peer.Of(ctx, b.socket); err == nil && process.PID == known.pid {
+			return known.info, ping(ctx)
+		}
+	}
+	info, err := b.whatItIs(ctx)
 	if err != nil {
 		return backend.Info{}, fault("ask Podman what it can do", err)
 	}
@@ -42,6 +52,58 @@ func (b *Backend) Probe(ctx context.Context) (backend.Info, error) {
 	found := b.read(ctx, info)
 	b.found.Store(&found)
 	return found.info, nil
+}
+
+// question is one that Podman is being asked. Its fields are set when done is closed.
+type question struct {
+	done chan struct{}
+	info *define.Info
+	err  error
+}
+
+// whatItIs waits for what Podman says of itself until ctx ends. The question outlives an impatient caller, so that the next one
+// finds the answer: on a busy machine each of them alone would give up.
+func (b *Backend) whatItIs(ctx context.Context) (*define.Info, error) {
+	b.mu.Lock()
+	q := b.asking
+	if q == nil {
+		q = &question{done: make(chan struct{})}
+		b.asking = q
+		go func() {
+			ctx, done := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			defer done()
+			q.info, q.err = system.Info(ctx, nil)
+			close(q.done)
+		}()
+	}
+	b.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-q.done:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.asking == q {
+		b.asking = nil
+	}
+	return q.info, q.err
+}
+
+func ping(ctx context.Context) error {
+	conn, err := bindings.GetClient(ctx)
+	if err != nil {
+		return fault("ask Podman whether it answers", err)
+	}
+	answer, err := conn.DoRequest(ctx, nil, http.MethodGet, "/_ping", nil, nil)
+	if err != nil {
+		return fault("ask Podman whether it answers", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if !answer.IsSuccess() {
+		return fmt.Errorf("cannot use Podman: it answers a ping with %s", answer.Status)
+	}
+	return nil
 }
 
 // features of the engine, asked once.
@@ -74,6 +136,9 @@ func (b *Backend) read(ctx context.Context, info *define.Info) features {
 		CPUs: float64(host.CPUs), MemoryMB: host.MemTotal >> 20, CgroupV2: v2,
 		CPULimit: has("cpu"), MemoryLimit: has("memory"), PidsLimit: has("pids"),
 	}}
+	if info.Store != nil {
+		found.info.StorageDir = info.Store.GraphRoot
+	}
 	if rootless && os.Geteuid() != 0 {
 		found.noTun = thisMachine().tun()
 	}
@@ -81,6 +146,7 @@ func (b *Backend) read(ctx context.Context, info *define.Info) features {
 		b.log.Debug("cannot see Podman's process, so its own default limits stand", "error", err)
 		return found
 	}
+	found.pid = process.PID
 	found.init = hasInit()
 	if !rootless { // without root Podman asks for no more than it has
 		found.rlimits = rlimits(process)

@@ -18,10 +18,12 @@ func (b *Backend) Prepare(ctx context.Context, image, policy string) error {
 	if err != nil {
 		return err
 	}
-	return b.images.Prepare(image, policy, func() (bool, error) {
-		there, err := images.Exists(ctx, image, nil)
-		return there, fault("look for image "+image, err)
-	}, func() error { return b.pull(ctx, image) })
+	return b.images.Prepare(image, policy, func() (bool, error) { return exists(ctx, image) }, func() error { return b.pull(ctx, image) })
+}
+
+func exists(ctx context.Context, image string) (bool, error) {
+	there, err := images.Exists(ctx, image, nil)
+	return there, fault("look for image "+image, err)
 }
 
 func (b *Backend) pull(ctx context.Context, image string) error {

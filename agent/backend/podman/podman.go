@@ -47,6 +47,7 @@ type Backend struct {
 	found   atomic.Pointer[features] // nil until asked
 
 	mu      sync.Mutex
+	asking  *question                   // nil while Podman is not being asked what it is
 	conn    context.Context             // carries the bindings' connection; nil until it answered
 	done    map[string]backend.Workload // exited, as last inspected
 	bridges steadyBridges

@@ -41,3 +41,6 @@ func TestPodmanIsABackend(t *testing.T) {
 		DaemonImage: backendtest.DaemonImage, SilentImage: backendtest.SilentImage, BrokenImage: backendtest.BrokenImage,
 	})
 }
+
+// A43: an image in use is never removed.
+func TestPodmanKeepsImagesInUse(t *testing.T) { backendtest.RunImages(t, fixture, open("hst_images")) }

@@ -38,7 +38,7 @@ func runnerSpec(spec backend.Spec, f features, sidecar string) (*specgen.SpecGen
 	}
 	switch {
 	case spec.Daemon != nil:
-		s.Volumes = append(s.Volumes, workVolume(spec.WorkVolume()), socketVolume(spec))
+		s.Volumes = append(s.Volumes, workVolume(spec.WorkVolume()), externalsVolume(spec), socketVolume(spec))
 		// Ports that the daemon publishes are on localhost for the job, as on GitHub's own
 		// runners, because both share one network.
 		s.NetNS = specgen.Namespace{NSMode: specgen.FromContainer, Value: sidecar}
@@ -61,6 +61,7 @@ func daemonSpec(spec backend.Spec, f features) (*specgen.SpecGenerator, error) {
 	}
 	s.Volumes = []*specgen.NamedVolume{
 		{Name: spec.WorkVolume(), Dest: backend.WorkDir},
+		externalsVolume(spec),
 		socketVolume(spec),
 		{Name: spec.DataVolume(), Dest: spec.Daemon.DataDir()},
 	}
@@ -103,6 +104,10 @@ func limits(spec backend.Spec, can backend.Info) *specs.LinuxResources {
 func workVolume(name string) *specgen.NamedVolume {
 	// U gives the volume to the user that the image runs as.
 	return &specgen.NamedVolume{Name: name, Dest: backend.WorkDir, Options: []string{"U"}}
+}
+
+func externalsVolume(spec backend.Spec) *specgen.NamedVolume {
+	return &specgen.NamedVolume{Name: spec.ExternalsVolume(), Dest: backend.ExternalsDir}
 }
 
 func socketVolume(spec backend.Spec) *specgen.NamedVolume {

@@ -38,12 +38,17 @@ func (c calls) Signal(ctx context.Context, id, signal string) (bool, error) {
 	return false, fault("signal container "+engine.Short(id), err)
 }
 
+// Wait looks instead of asking Podman to wait: Podman 4's own wait answers only when its clean-up of the ended container
+// has run, or 20 seconds later, and the clean-up is slow on a busy machine.
 func (c calls) Wait(ctx context.Context, id string) error {
-	_, err := containers.Wait(ctx, id, new(containers.WaitOptions).
-		WithCondition([]define.ContainerStatus{define.ContainerStateExited, define.ContainerStateStopped}).
-		WithInterval("50ms"))
-	if gone(err) {
-		return nil
-	}
-	return fault("wait for container "+engine.Short(id), err)
+	return engine.Look(ctx, func() (bool, error) {
+		data, err := engine.Again(engine.Fleeting, func() (*define.InspectContainerData, error) { return containers.Inspect(ctx, id, nil) })
+		if gone(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, fault("wait for container "+engine.Short(id), err)
+		}
+		return phase(data.State.Status) != backend.Running, nil
+	})
 }

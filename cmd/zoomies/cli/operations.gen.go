@@ -4,6 +4,57 @@ package cli
 
 // operations is every operation that the API serves as JSON, by its ID.
 var operations = map[string]operation{
+	"adopt-installations": {
+		method: "POST", path: "/api/v1/github/apps/{id}/adopt", summary: "Take over every installation that a GitHub App has by now", need: "Needs the role admin over the fleet.",
+	},
+	"cancel-job": {
+		method: "POST", path: "/api/v1/jobs/{id}/cancel", summary: "Have GitHub cancel the workflow run of a job", need: "Needs the role operator over the job.",
+	},
+	"change-password": {
+		method: "PUT", path: "/api/v1/session/password", summary: "Change one's own password", need: "Whoever has signed in may call it.",
+		hasBody: true,
+		body: []field{
+			{name: "current", kind: "string", doc: "The password as it is", required: true},
+			{name: "new", kind: "string", doc: "The password as it is to be", required: true},
+		},
+	},
+	"check-installation": {
+		method: "POST", path: "/api/v1/installations/{id}/check", summary: "Ask GitHub whether the key works and the permissions suffice", need: "Needs the role operator over the installation.",
+	},
+	"claim-fleet": {
+		method: "POST", path: "/api/v1/setup/claim", summary: "Make the first user, with the setup token", need: "The request proves itself.",
+		hasBody: true,
+		body: []field{
+			{name: "name", kind: "string", doc: "The first user's name", required: true},
+			{name: "password", kind: "string", doc: "Their password", required: true},
+			{name: "token", kind: "string", doc: "The setup token from the controller's data folder; the machine's owner needs none over the local socket"},
+		},
+	},
+	"cordon-host": {
+		method: "PUT", path: "/api/v1/hosts/{id}/cordon", summary: "Place no new runner on a host", need: "Needs the role operator over the fleet.",
+	},
+	"create-installation": {
+		method: "POST", path: "/api/v1/installations", summary: "Add an installation of a GitHub App by its key", need: "Needs the role admin over the fleet.",
+		hasBody: true,
+		body: []field{
+			{name: "app_id", kind: "integer", doc: "The App's ID", required: true},
+			{name: "installation_id", kind: "integer", doc: "GitHub's ID of the installation: the number at the end of its settings page's address", required: true},
+			{name: "private_key", kind: "secret", doc: "The App's private key, PEM", required: true},
+			{name: "account", kind: "string", doc: "Organisation or user; needed only when GitHub cannot be asked"},
+			{name: "account_type", kind: "string", doc: "Needed only when GitHub cannot be asked", enum: []string{"", "Organization", "User"}},
+			{name: "base_url", kind: "string", doc: "REST root: empty for github.com, https://HOST/api/v3 for GitHub Enterprise Server"},
+			{name: "name", kind: "string", doc: "Unique; empty takes the account's"},
+			{name: "webhook_secret", kind: "secret", doc: "The secret of the App's webhook, 16 characters at least; empty takes that of the App's other installations, or makes one"},
+		},
+	},
+	"create-join-token": {
+		method: "POST", path: "/api/v1/join-tokens", summary: "Make a single-use token with which one host joins", need: "Needs the role admin over the fleet.",
+		hasBody: true,
+		body: []field{
+			{name: "host_name", kind: "string", doc: "The host that will join. One that has the name already gives it up to it", required: true},
+			{name: "ttl", kind: "string", doc: "How long it may lie around before it is used, a day at most", preset: "1h"},
+		},
+	},
 	"create-pool": {
 		method: "POST", path: "/api/v1/pools", summary: "Make a pool", need: "Needs the role admin over what the body names.",
 		hasBody: true,
@@ -38,11 +89,170 @@ var operations = map[string]operation{
 			{name: "scale_up_delay", kind: "string", doc: "How long a job waits before a runner is made for it", preset: "0s"},
 		},
 	},
+	"create-token": {
+		method: "POST", path: "/api/v1/tokens", summary: "Make an API token that can do no more than oneself", need: "Whoever has signed in may call it.",
+		hasBody: true,
+		body: []field{
+			{name: "name", kind: "string", doc: "Unique; lower-case letters, digits and . _ -", required: true},
+			{name: "expires_in", kind: "string", doc: "How long it works, a year at most; 90 days if absent", preset: "2160h"},
+			{name: "grants", kind: "json", doc: "What it may do; all that you may if absent"},
+			{name: "never_expires", kind: "boolean", doc: "It works until it is revoked; for the role platform alone"},
+			{name: "scopes", kind: "strings", doc: "* or <area>:read or <area>:write, where write includes read; all that you may if absent"},
+			{name: "user_id", kind: "string", doc: "Whose it is: oneself. The machine's owner names a user"},
+		},
+	},
+	"create-user": {
+		method: "POST", path: "/api/v1/users", summary: "Make a user", need: "Needs the role admin over what the body names.",
+		hasBody: true,
+		body: []field{
+			{name: "name", kind: "string", doc: "Unique; lower-case letters, digits and . _ @ + -", required: true},
+			{name: "password", kind: "string", doc: "Tell them to change it: PUT /api/v1/session/password", required: true},
+			{name: "grants", kind: "json", doc: "What they may do; no more than you may"},
+		},
+	},
+	"delete-app": {
+		method: "DELETE", path: "/api/v1/github/apps/{id}", summary: "Forget a GitHub App", need: "Needs the role admin over the fleet.",
+	},
+	"delete-host": {
+		method: "DELETE", path: "/api/v1/hosts/{id}", summary: "Forget a host that has no runners", need: "Needs the role admin over the fleet.",
+	},
+	"delete-installation": {
+		method: "DELETE", path: "/api/v1/installations/{id}", summary: "Forget an installation that has no pools", need: "Needs the role admin over the fleet.",
+	},
+	"delete-join-token": {
+		method: "DELETE", path: "/api/v1/join-tokens/{id}", summary: "Revoke a join token", need: "Needs the role admin over the fleet.",
+	},
 	"delete-pool": {
 		method: "DELETE", path: "/api/v1/pools/{id}", summary: "Delete a pool that has no runners", need: "Needs the role admin over the pool.",
 	},
+	"delete-token": {
+		method: "DELETE", path: "/api/v1/tokens/{id}", summary: "Revoke an API token", need: "Whoever has signed in may call it.",
+	},
+	"delete-user": {
+		method: "DELETE", path: "/api/v1/users/{id}", summary: "Delete a user with their tokens and sessions", need: "Needs the role admin over something; the answer leaves out what the caller may not see.",
+	},
+	"drain-host": {
+		method: "PUT", path: "/api/v1/hosts/{id}/drain", summary: "Empty a host: jobs get five minutes to finish", need: "Needs the role operator over the fleet.",
+	},
+	"end-sessions": {
+		method: "DELETE", path: "/api/v1/users/{id}/sessions", summary: "End all of one's own sessions, or for an admin all of a user", need: "Whoever has signed in may call it.",
+	},
+	"explain-job": {
+		method: "GET", path: "/api/v1/jobs/{id}/explanation", summary: "Say why a job waits, and what would have to change", need: "Needs the role viewer over the job.",
+	},
+	"finish-manifest": {
+		method: "POST", path: "/api/v1/github/manifest/{state}", summary: "Take GitHub's code for the App that was made, where GitHub cannot send the browser back", need: "Needs the role admin over the fleet.",
+		hasBody: true,
+		body: []field{
+			{name: "code", kind: "string", doc: "The code in the address that GitHub sent the browser to", required: true},
+		},
+	},
+	"get-host": {
+		method: "GET", path: "/api/v1/hosts/{id}", summary: "Show a host", need: "Needs the role viewer over the fleet.",
+	},
+	"get-installation": {
+		method: "GET", path: "/api/v1/installations/{id}", summary: "Show an installation", need: "Needs the role viewer over the installation.",
+	},
+	"get-job": {
+		method: "GET", path: "/api/v1/jobs/{id}", summary: "Show a job", need: "Needs the role viewer over the job.",
+	},
+	"get-job-timeline": {
+		method: "GET", path: "/api/v1/jobs/{id}/timeline", summary: "Show when a job did what, and on what", need: "Needs the role viewer over the job.",
+	},
 	"get-pool": {
 		method: "GET", path: "/api/v1/pools/{id}", summary: "Show a pool", need: "Needs the role viewer over the pool.",
+	},
+	"get-queue": {
+		method: "GET", path: "/api/v1/queue", summary: "Say whether the fleet starts runners, and how much waits", need: "Needs the role viewer over the fleet.",
+	},
+	"get-runner": {
+		method: "GET", path: "/api/v1/runners/{id}", summary: "Show a runner", need: "Needs the role viewer over the runner.",
+	},
+	"get-runner-timeline": {
+		method: "GET", path: "/api/v1/runners/{id}/timeline", summary: "Show when a runner did what", need: "Needs the role viewer over the runner.",
+	},
+	"get-session": {
+		method: "GET", path: "/api/v1/session", summary: "Say who is asking, and what they may do", need: "Whoever has signed in may call it.",
+	},
+	"get-setting": {
+		method: "GET", path: "/api/v1/settings/{key}", summary: "Show a setting", need: "Needs the role admin over the fleet.",
+	},
+	"get-setup": {
+		method: "GET", path: "/api/v1/setup", summary: "Say whether the fleet has been claimed", need: "Anybody may call it.",
+	},
+	"get-user": {
+		method: "GET", path: "/api/v1/users/{id}", summary: "Show a user", need: "Needs the role admin over something; the answer leaves out what the caller may not see.",
+	},
+	"list-apps": {
+		method: "GET", path: "/api/v1/github/apps", summary: "List the GitHub Apps made through the manifest flow", need: "Needs the role admin over the fleet.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "name", enum: []string{"name", "-name", "created_at", "-created_at"}},
+		},
+	},
+	"list-audit": {
+		method: "GET", path: "/api/v1/audit", summary: "Read the audit log, newest first", need: "Needs the role admin over the fleet.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "actor_id", kind: "string", doc: "Only what this user or API token did"},
+			{name: "object_id", kind: "string", doc: "Only what was done to this object"},
+			{name: "object_kind", kind: "string", doc: "Only what was done to objects of this kind"},
+			{name: "action", kind: "string", doc: "Only this operation"},
+			{name: "since", kind: "string", doc: "Only from this time on"},
+			{name: "until", kind: "string", doc: "Only before this time"},
+			{name: "after", kind: "integer", doc: "Only entries with a greater number, to follow the log"},
+		},
+	},
+	"list-deliveries": {
+		method: "GET", path: "/api/v1/deliveries", summary: "List what GitHub's webhooks delivered, newest first", need: "Needs the role admin over the fleet.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "installation_id", kind: "string", doc: "Only those of this installation"},
+			{name: "github_job_id", kind: "integer", doc: "Only those that speak of this job"},
+		},
+	},
+	"list-hosts": {
+		method: "GET", path: "/api/v1/hosts", summary: "List hosts", need: "Needs the role viewer over the fleet.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "name", enum: []string{"name", "-name", "joined_at", "-joined_at"}},
+			{name: "name", kind: "string", doc: "Only the host of this name"},
+			{name: "health", kind: "string", doc: "Only hosts that are so", enum: []string{"healthy", "unhealthy", "lost", "joining"}},
+		},
+	},
+	"list-installations": {
+		method: "GET", path: "/api/v1/installations", summary: "List installations", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "name", enum: []string{"name", "-name", "created_at", "-created_at"}},
+			{name: "account", kind: "string", doc: "Only installations of this organisation or user"},
+		},
+	},
+	"list-jobs": {
+		method: "GET", path: "/api/v1/jobs", summary: "List jobs", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "state", kind: "strings", doc: "Only jobs in one of these states, with commas between them"},
+			{name: "installation_id", kind: "string", doc: "Only jobs of this installation"},
+			{name: "repository", kind: "string", doc: "Only jobs of this repository: owner/name"},
+			{name: "pool_id", kind: "string", doc: "Only jobs that run or ran on this pool's runners"},
+			{name: "conclusion", kind: "string", doc: "Only jobs that ended so"},
+		},
+	},
+	"list-join-tokens": {
+		method: "GET", path: "/api/v1/join-tokens", summary: "List join tokens", need: "Needs the role admin over the fleet.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "-created_at", enum: []string{"created_at", "-created_at", "host_name", "-host_name"}},
+			{name: "state", kind: "string", doc: "Only tokens in this state", enum: []string{"open", "used", "expired"}},
+		},
 	},
 	"list-pools": {
 		method: "GET", path: "/api/v1/pools", summary: "List pools", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
@@ -54,6 +264,54 @@ var operations = map[string]operation{
 			{name: "name", kind: "string", doc: "Only the pool of this name"},
 		},
 	},
+	"list-runners": {
+		method: "GET", path: "/api/v1/runners", summary: "List runners", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "state", kind: "strings", doc: "Only runners in one of these states, with commas between them"},
+			{name: "live", kind: "boolean", doc: "Only runners that are neither removed nor failed"},
+			{name: "pool_id", kind: "string", doc: "Only runners of this pool"},
+			{name: "host_id", kind: "string", doc: "Only runners of this host"},
+			{name: "installation_id", kind: "string", doc: "Only runners of this installation"},
+		},
+	},
+	"list-sessions": {
+		method: "GET", path: "/api/v1/users/{id}/sessions", summary: "List one's own sessions, or for an admin those of a user", need: "Whoever has signed in may call it.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "-created_at", enum: []string{"created_at", "-created_at"}},
+		},
+	},
+	"list-settings": {
+		method: "GET", path: "/api/v1/settings", summary: "List settings, with where each value comes from", need: "Needs the role admin over the fleet.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "group", kind: "string", doc: "Only settings of this group"},
+			{name: "source", kind: "string", doc: "Only settings whose value comes from this layer", enum: []string{"default", "file", "database", "environment"}},
+		},
+	},
+	"list-tokens": {
+		method: "GET", path: "/api/v1/tokens", summary: "List one's own API tokens, and everybody's for an admin", need: "Whoever has signed in may call it.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "name", enum: []string{"name", "-name", "created_at", "-created_at", "last_used_at", "-last_used_at"}},
+			{name: "user_id", kind: "string", doc: "Only tokens of this user"},
+			{name: "name", kind: "string", doc: "Only the token of this name"},
+		},
+	},
+	"list-users": {
+		method: "GET", path: "/api/v1/users", summary: "List users", need: "Needs the role admin over something; the answer leaves out what the caller may not see.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "name", enum: []string{"name", "-name", "created_at", "-created_at"}},
+			{name: "name", kind: "string", doc: "Only the user of this name"},
+		},
+	},
 	"pause-pool": {
 		method: "PUT", path: "/api/v1/pools/{id}/pause", summary: "Start no runner for a pool until it is resumed", need: "Needs the role operator over the pool.",
 		hasBody: true,
@@ -61,8 +319,73 @@ var operations = map[string]operation{
 			{name: "reason", kind: "string", doc: "Why, for those who wonder"},
 		},
 	},
+	"pause-queue": {
+		method: "PUT", path: "/api/v1/queue/pause", summary: "Start no runner in the whole fleet until the queue is resumed", need: "Needs the role operator over the fleet.",
+		hasBody: true,
+		body: []field{
+			{name: "reason", kind: "string", doc: "Why, for those who wonder"},
+		},
+	},
+	"prewarm-pool": {
+		method: "POST", path: "/api/v1/pools/{id}/prewarm", summary: "Have the hosts of a pool fetch its image now", need: "Needs the role operator over the pool.",
+	},
+	"rerun-job": {
+		method: "POST", path: "/api/v1/jobs/{id}/rerun", summary: "Have GitHub run a completed job again", need: "Needs the role operator over the job.",
+	},
+	"reset-setting": {
+		method: "DELETE", path: "/api/v1/settings/{key}", summary: "Take a setting out of the fleet's database, so that its other layers count", need: "Needs the role platform over the fleet.",
+	},
 	"resume-pool": {
 		method: "DELETE", path: "/api/v1/pools/{id}/pause", summary: "Let a paused pool start runners again", need: "Needs the role operator over the pool.",
+	},
+	"resume-queue": {
+		method: "DELETE", path: "/api/v1/queue/pause", summary: "Let the fleet start runners again", need: "Needs the role operator over the fleet.",
+	},
+	"set-setting": {
+		method: "PUT", path: "/api/v1/settings/{key}", summary: "Write a setting to the fleet's database", need: "Needs the role platform over the fleet.",
+		hasBody: true,
+		body: []field{
+			{name: "value", kind: "string", doc: "In the form that the environment takes: 90s, true, a,b or NAME=value,NAME2=value2", required: true},
+		},
+	},
+	"sign-in": {
+		method: "POST", path: "/api/v1/session", summary: "Sign in with a name and a password", need: "The request proves itself.",
+		hasBody: true,
+		body: []field{
+			{name: "name", kind: "string", doc: "The user's name", required: true},
+			{name: "password", kind: "string", doc: "The user's password", required: true},
+		},
+	},
+	"sign-out": {
+		method: "DELETE", path: "/api/v1/session", summary: "End this session", need: "Whoever has signed in may call it.",
+	},
+	"start-manifest": {
+		method: "POST", path: "/api/v1/github/manifest", summary: "Begin to make a GitHub App through the manifest flow", need: "Needs the role admin over the fleet.",
+		hasBody: true,
+		body: []field{
+			{name: "base_url", kind: "string", doc: "REST root: empty for github.com, https://HOST/api/v3 for GitHub Enterprise Server"},
+			{name: "name", kind: "string", doc: "The App's name, unique at GitHub; it can still be changed on GitHub's page. Empty makes one up"},
+			{name: "organization", kind: "string", doc: "The organisation that gets the App; empty makes it in the personal account of whoever opens the page"},
+			{name: "public_url", kind: "string", doc: "Where the browser, and GitHub's webhook, reach this controller; empty takes the setting public_url"},
+			{name: "repository_runners", kind: "boolean", doc: "Also ask for what pools of single repositories need: administration of the repositories"},
+			{name: "webhook", kind: "boolean", doc: "Whether the App gets a webhook. Absent: when public_url is not on this machine or a private network"},
+		},
+	},
+	"stop-runner": {
+		method: "DELETE", path: "/api/v1/runners/{id}", summary: "Drain a runner: its job gets five minutes to finish", need: "Needs the role operator over the runner.",
+	},
+	"uncordon-host": {
+		method: "DELETE", path: "/api/v1/hosts/{id}/cordon", summary: "Place runners on a host again, and end its drain", need: "Needs the role operator over the fleet.",
+	},
+	"update-installation": {
+		method: "PATCH", path: "/api/v1/installations/{id}", summary: "Change an installation, its key or its webhook secret", need: "Needs the role admin over the installation.",
+		hasBody: true,
+		body: []field{
+			{name: "account", kind: "string", doc: "The account's new name, when it was renamed"},
+			{name: "name", kind: "string", doc: ""},
+			{name: "private_key", kind: "secret", doc: "A new key of the App, PEM. GitHub is asked whether it knows the key"},
+			{name: "webhook_secret", kind: "secret", doc: "The new secret of the App's webhook"},
+		},
 	},
 	"update-pool": {
 		method: "PATCH", path: "/api/v1/pools/{id}", summary: "Change a pool", need: "Needs the role admin over the pool.",
@@ -95,5 +418,18 @@ var operations = map[string]operation{
 			{name: "runner_group_id", kind: "integer", doc: ""},
 			{name: "scale_up_delay", kind: "string", doc: ""},
 		},
+	},
+	"update-user": {
+		method: "PATCH", path: "/api/v1/users/{id}", summary: "Change a user", need: "Needs the role admin over something; the answer leaves out what the caller may not see.",
+		hasBody: true,
+		body: []field{
+			{name: "disabled", kind: "boolean", doc: "Ends their sessions; their API tokens do not work meanwhile"},
+			{name: "grants", kind: "json", doc: "Takes the place of all their grants"},
+			{name: "name", kind: "string", doc: ""},
+			{name: "password", kind: "string", doc: "A new password for somebody else; it ends their sessions"},
+		},
+	},
+	"verify-audit": {
+		method: "GET", path: "/api/v1/audit/verification", summary: "Check that no row of the audit log is missing or edited", need: "Needs the role admin over the fleet.",
 	},
 }

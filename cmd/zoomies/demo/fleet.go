@@ -106,23 +106,28 @@ func (f *Fleet) startHost(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
+	// An engine that is busy, with loading an image for example, may not answer the first heartbeats.
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	last := errors.New("the agent did not join")
 	for {
 		hosts, err := k.Store.Hosts(ctx)
 		if err != nil {
-			return err
+			return errors.Join(err, last)
 		}
 		for _, h := range hosts {
 			for _, b := range h.Backends {
-				if b.Error != "" {
-					return fmt.Errorf("cannot run containers with %s: %s", b.Name, b.Error)
+				if b.Error == "" {
+					return nil
 				}
-				return nil
+				last = fmt.Errorf("cannot run containers with %s: %s", b.Name, b.Error)
 			}
 		}
 		select {
 		case <-sub.C:
+		case <-again.C:
 		case <-ctx.Done():
-			return fmt.Errorf("the agent did not join within %s: %w", joinTimeout, ctx.Err())
+			return fmt.Errorf("no host was ready within %s: %w", joinTimeout, last)
 		}
 	}
 }

@@ -3,10 +3,7 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
@@ -15,9 +12,9 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/podman"
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 	"github.com/zoomies-fleet/zoomies/controller"
 	"github.com/zoomies-fleet/zoomies/controller/github"
-	"github.com/zoomies-fleet/zoomies/controller/secrets"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -29,6 +26,8 @@ type NodeOptions struct {
 	Capacity int    // slots of the embedded agent
 	Settings controller.Settings
 	Logger   *slog.Logger
+	// ImageKeep is agent.Config's.
+	ImageKeep time.Duration
 	// These put something between the parts (a kill point, a fault); may be nil.
 	WrapAgents  func(protocol.Controller) protocol.Controller
 	WrapGitHub  func(github.API) github.API
@@ -50,21 +49,26 @@ type Node struct {
 type Control struct {
 	*controller.Controller
 	Store *store.Store
-	stop  context.CancelFunc
-	done  chan struct{}
-	http  *http.Server
-}
-
-// AgentRun is one run of the agent.
-type AgentRun struct {
-	agent *agent.Agent
-	node  *Node
+	db    *serve.Database
 	stop  context.CancelFunc
 	done  chan error
 }
 
-// Backend sees the agent's own workloads.
-func (r *AgentRun) Backend() *podman.Backend { return r.node.podman(r.agent.HostID()) }
+// AgentRun is one run of the agent.
+type AgentRun struct {
+	node *Node
+	stop context.CancelFunc
+	done chan error
+}
+
+// Backend sees the agent's own workloads; none before it has joined.
+func (r *AgentRun) Backend() *podman.Backend {
+	st, err := agent.LoadState(serve.AgentState(r.node.o.Dir))
+	if err != nil || st.HostID == "" {
+		return r.node.podman("none yet")
+	}
+	return r.node.podman(st.HostID)
+}
 
 func (n *Node) podman(hostID string) *podman.Backend {
 	return podman.New(podman.Options{Socket: n.o.Socket, HostID: hostID, Logger: n.o.Logger})
@@ -83,22 +87,19 @@ func NewNode(o NodeOptions) *Node { return &Node{o: o} }
 
 // StartController starts the controller over the node's database, for the first time or again.
 func (n *Node) StartController(ctx context.Context) error {
-	keys, err := secrets.LoadOrCreate(filepath.Join(n.o.Dir, "zoomies.keys"))
-	if err != nil {
-		return err
-	}
-	st, err := store.Open(ctx, store.Options{Path: filepath.Join(n.o.Dir, "zoomies.db"), Keys: keys, Logger: n.o.Logger})
+	files := serve.Files{Database: filepath.Join(n.o.Dir, "zoomies.db"), Keys: filepath.Join(n.o.Dir, "zoomies.keys")}
+	db, err := serve.Open(ctx, files, false, n.o.Logger)
 	if err != nil {
 		return err
 	}
 	if n.prepare != nil {
-		if err := n.prepare(ctx, st); err != nil {
-			return errors.Join(err, st.Close())
+		if err := n.prepare(ctx, db.Store); err != nil {
+			return errors.Join(err, db.Close())
 		}
 	}
-	k, err := n.newControl(ctx, st)
+	k, err := n.newControl(ctx, db)
 	if err != nil {
-		return errors.Join(err, st.Close())
+		return errors.Join(err, db.Close())
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,10 +107,14 @@ func (n *Node) StartController(ctx context.Context) error {
 	return nil
 }
 
-func (n *Node) newControl(ctx context.Context, st *store.Store) (*Control, error) {
+func (n *Node) newControl(ctx context.Context, db *serve.Database) (*Control, error) {
 	clients := controller.GitHubClients(github.MintsPerMinute)
-	c, err := controller.New(ctx, controller.Options{
-		Store: st, Settings: n.o.Settings, Version: "demo", Logger: n.o.Logger.With("room", "controller"),
+	if n.o.Listen == "" {
+		n.o.Listen = "127.0.0.1:0"
+	}
+	svc, err := serve.New(ctx, serve.Options{
+		Database: db, Settings: n.o.Settings, Version: "demo", Listen: n.o.Listen, Dir: n.o.Dir, PublicMetrics: true,
+		Logger: n.o.Logger.With("room", "controller"),
 		GitHub: func(in store.Installation) (github.API, error) {
 			api, err := clients(in)
 			if err == nil && n.o.WrapGitHub != nil {
@@ -121,25 +126,15 @@ func (n *Node) newControl(ctx context.Context, st *store.Store) (*Control, error
 	if err != nil {
 		return nil, err
 	}
-	if n.o.Listen == "" {
-		n.o.Listen = "127.0.0.1:0"
-	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", n.o.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen for the controller: %w", err)
-	}
-	n.o.Listen = ln.Addr().String()
+	n.o.Listen = svc.Address()
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	k := &Control{
-		Controller: c, Store: st, stop: stop, done: make(chan struct{}),
-		http: &http.Server{Handler: c.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute},
-	}
-	go func() { _ = k.http.Serve(ln) }() // ends with http.ErrServerClosed
+	k := &Control{Controller: svc.Controller, Store: db.Store, db: db, stop: stop, done: make(chan error, 1)}
 	go func() {
-		defer close(k.done)
-		if err := c.Run(run); err != nil {
+		err := svc.Run(run)
+		if err != nil && run.Err() == nil {
 			n.o.Logger.Error("the controller stopped", "err", err)
 		}
+		k.done <- err
 	}()
 	return k, nil
 }
@@ -167,9 +162,11 @@ func (n *Node) StopController() error {
 		return nil
 	}
 	k.stop()
-	err := k.http.Close()
-	<-k.done
-	return errors.Join(err, k.Store.Close())
+	err := <-k.done
+	if errors.Is(err, context.Canceled) {
+		err = nil // stopped before it had quite started
+	}
+	return errors.Join(err, k.db.Close())
 }
 
 // HostName is the embedded agent's name in the fleet.
@@ -181,18 +178,15 @@ func (n *Node) StartAgent(ctx context.Context) error {
 	if n.o.WrapAgents != nil {
 		to = n.o.WrapAgents(to)
 	}
-	a, err := agent.New(agent.Config{
-		Controller: to, Address: "in-process", Backends: []backend.Backend{n.podman("")},
-		Bind:      func(hostID string) ([]backend.Backend, error) { return []backend.Backend{n.bound(hostID)}, nil },
-		StatePath: filepath.Join(n.o.Dir, "agent.json"), NewJoinToken: n.joinToken,
-		Name: HostName, Version: "demo", Capacity: n.o.Capacity, WorkDir: n.o.Dir, Logger: n.o.Logger.With("room", "agent"),
-	})
-	if err != nil {
-		return err
-	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r := &AgentRun{agent: a, node: n, stop: stop, done: make(chan error, 1)}
-	go func() { r.done <- a.Run(run) }()
+	r := &AgentRun{node: n, stop: stop, done: make(chan error, 1)}
+	go func() {
+		r.done <- serve.Agent(run, serve.AgentOptions{
+			Controller: to, NewJoinToken: n.joinToken, Backends: []backend.Backend{n.podman("")}, Dir: n.o.Dir,
+			Bind: func(hostID string) ([]backend.Backend, error) { return []backend.Backend{n.bound(hostID)}, nil },
+			Name: HostName, Version: "demo", Capacity: n.o.Capacity, ImageKeep: n.o.ImageKeep, Logger: n.o.Logger.With("room", "agent"),
+		})
+	}()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.agent = r
@@ -200,12 +194,12 @@ func (n *Node) StartAgent(ctx context.Context) error {
 }
 
 // joinToken is asked for when the agent's host is not known yet.
-func (n *Node) joinToken(ctx context.Context) (string, error) {
+func (n *Node) joinToken(ctx context.Context, host string, embedded bool, ttl time.Duration) (string, error) {
 	k := n.Controller()
 	if k == nil {
 		return "", errDown
 	}
-	return k.NewJoinToken(ctx, HostName, true, time.Minute)
+	return k.NewJoinToken(ctx, host, embedded, ttl)
 }
 
 // Agent is the agent that runs now, or nil.

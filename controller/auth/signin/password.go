@@ -38,21 +38,25 @@ func CheckPassword(name, password string) error {
 	return nil
 }
 
-// SignedIn is a new session. Cookie is its secret.
+// SignedIn is a session that Begin writes. Cookie is its secret.
 type SignedIn struct {
 	Cookie    string
 	Session   store.Session
 	Principal auth.Principal
+	proof     string // the password hash that was checked
+	fresh     string // takes its place, unless empty
 }
 
 // decoy is what the password of a user who is not there is checked against, so that it takes as long.
 var decoy = sync.OnceValue(func() string { return auth.HashPassword(auth.NewToken("")) })
 
-// SignIn checks a name and a password and begins a session. ErrPassword when they do not fit, TooManyError after too many failures
-// of that name or address.
+// SignIn checks a name and a password, and returns the session to begin. ErrPassword when they do not fit, TooManyError after too
+// many failures of that name or address. A password is hashed once whether there is such a user or not.
 func (s *Service) SignIn(ctx context.Context, name, password, address, agent string) (SignedIn, error) {
 	name = strings.ToLower(name)
-	if wait := s.limits.wait(name, address); wait > 0 {
+	succeeded, wait := s.limits.try(name, address)
+	if wait > 0 {
+		s.log.Warn("sign-ins are refused for a while after too many failures", "address", address, "wait", wait)
 		return SignedIn{}, TooManyError{wait}
 	}
 	u, err := s.store.UserByName(ctx, name)
@@ -64,62 +68,96 @@ func (s *Service) SignIn(ctx context.Context, name, password, address, agent str
 		hash = decoy()
 	}
 	verr := s.verify(ctx, hash, password)
+	if errors.Is(verr, auth.ErrPasswordHash) {
+		s.log.Error("a user's stored password cannot be read", "user", u.ID, "err", verr)
+		verr = errors.Join(auth.ErrPassword, s.verify(ctx, decoy(), password))
+	}
 	if err != nil || u.PasswordHash == "" || u.Disabled || verr != nil {
 		if ctx.Err() != nil {
 			return SignedIn{}, ctx.Err()
 		}
-		if errors.Is(verr, auth.ErrPasswordHash) {
-			s.log.Error("a user's stored password cannot be read", "user", u.ID, "err", verr)
-		}
-		s.limits.failed(name, address)
-		s.log.Warn("a sign-in failed", "address", address)
+		s.log.Warn("a sign-in failed", "address", address) // what stands in the name's place may be a password
 		return SignedIn{}, ErrPassword
 	}
-	s.limits.succeeded(name, address)
-	fresh := ""
+	succeeded()
+	x := s.Prepare(u, address, agent)
 	if auth.NeedsRehash(hash) {
-		fresh = auth.HashPassword(password)
+		if x.fresh, err = s.Hash(ctx, password); err != nil {
+			return SignedIn{}, err
+		}
 	}
-	if err := s.store.SetSignedIn(ctx, u.ID, fresh); err != nil {
-		return SignedIn{}, fmt.Errorf("cannot sign in: %w", err)
-	}
-	return s.Begin(ctx, u, address, agent)
+	return x, nil
 }
 
-// Begin begins a session of a user who has proved themselves otherwise.
-func (s *Service) Begin(ctx context.Context, u store.User, address, agent string) (SignedIn, error) {
+// Prepare returns the session to begin of a user who has proved themselves.
+func (s *Service) Prepare(u store.User, address, agent string) SignedIn {
 	cookie, now := auth.NewToken(""), s.now()
-	x, err := s.store.CreateSession(ctx, store.Session{
-		Hash: auth.HashToken(cookie), UserID: u.ID, Address: address, Agent: agent[:min(len(agent), 200)], ExpiresAt: sessionEnd(now, now),
-	})
-	if err != nil {
-		return SignedIn{}, err
+	x := store.Session{
+		ID: store.NewID(store.IDSession), Hash: auth.HashToken(cookie), UserID: u.ID, Address: address, Agent: clean(agent), ExpiresAt: sessionEnd(now, now),
 	}
-	return SignedIn{Cookie: cookie, Session: x, Principal: userPrincipal(u, x.ID)}, nil
+	return SignedIn{Cookie: cookie, Session: x, Principal: userPrincipal(u, x.ID), proof: u.PasswordHash}
 }
 
-// verify compares a password with a hash, at most so many at once.
+// clean makes what a browser calls itself fit to be shown.
+func clean(agent string) string {
+	return strings.ToValidUTF8(agent[:min(len(agent), 200)], "")
+}
+
+// Begin writes the session. ErrPassword when the user was disabled, or got another password, in the meantime.
+func (s *Service) Begin(ctx context.Context, x *SignedIn) error {
+	written, err := s.store.BeginSession(ctx, x.Session, x.proof, x.fresh)
+	if errors.Is(err, store.ErrNotFound) {
+		return ErrPassword
+	} else if err != nil {
+		return err
+	}
+	x.Session = written
+	return nil
+}
+
+// slot waits until one more password may be hashed. Call what it returns when that is done.
+func (s *Service) slot(ctx context.Context) (func(), error) {
+	select {
+	case s.hashes <- struct{}{}:
+		return func() { <-s.hashes }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Hash hashes a password.
+func (s *Service) Hash(ctx context.Context, password string) (string, error) {
+	done, err := s.slot(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return auth.HashPassword(password), nil
+}
+
 func (s *Service) verify(ctx context.Context, hash, password string) error {
 	if utf8.RuneCountInString(password) > MaxPassword {
 		return auth.ErrPassword
 	}
-	select {
-	case s.hashes <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	done, err := s.slot(ctx)
+	if err != nil {
+		return err
 	}
-	defer func() { <-s.hashes }()
-	return auth.VerifyPassword(hash, password)
+	defer done()
+	return s.check(hash, password)
 }
 
-// Verify says whether a password is a user's own. ErrPassword when it is not.
+// Verify says whether a password is a user's own. ErrPassword when it is not, TooManyError after too many failures.
 func (s *Service) Verify(ctx context.Context, u store.User, password, address string) error {
-	if wait := s.limits.wait(u.Name, address); wait > 0 {
+	succeeded, wait := s.limits.try(u.Name, address)
+	if wait > 0 {
 		return TooManyError{wait}
 	}
 	err := s.verify(ctx, u.PasswordHash, password)
-	if errors.Is(err, auth.ErrPassword) {
-		s.limits.failed(u.Name, address)
+	switch {
+	case err == nil:
+		succeeded()
+	case errors.Is(err, auth.ErrPassword):
 		return ErrPassword
 	}
 	return err

@@ -22,6 +22,7 @@ var ErrSetupToken = errors.New("this is not the setup token")
 // PrepareSetup sees to it that an unclaimed fleet has a setup token in the file, for the machine's owner alone. It says whether the
 // fleet is unclaimed. A token that is there and good stays, so that a restart does not take it away.
 func (s *Service) PrepareSetup(ctx context.Context, file string) (unclaimed bool, err error) {
+	s.setup.Store(&file)
 	claimed, err := s.store.Claimed(ctx)
 	if err != nil {
 		return false, err
@@ -69,15 +70,20 @@ func (s *Service) NewOwner(ctx context.Context, token, name, password, address s
 			return store.User{}, err
 		}
 	}
+	hash, err := s.Hash(ctx, password)
+	if err != nil {
+		return store.User{}, err
+	}
 	return store.User{
-		ID: store.NewID(store.IDUser), Name: name, Source: "local", PasswordHash: auth.HashPassword(password),
+		ID: store.NewID(store.IDUser), Name: name, Source: "local", PasswordHash: hash,
 		Grants: []store.Grant{{Role: string(auth.Platform), ScopeKind: store.ScopeFleet}},
 	}, nil
 }
 
 func (s *Service) checkSetup(ctx context.Context, token, address string) error {
-	const account = "\x00setup" // no user's name
-	if wait := s.limits.wait(account, address); wait > 0 {
+	// The token cannot be guessed; the budget is for noise, so strangers spend none of the owner's.
+	succeeded, wait := s.limits.try("", address)
+	if wait > 0 {
 		return TooManyError{wait}
 	}
 	all, err := s.store.Settings(ctx)
@@ -86,13 +92,23 @@ func (s *Service) checkSetup(ctx context.Context, token, address string) error {
 	}
 	want := all[setupSetting]
 	if want == "" || subtle.ConstantTimeCompare([]byte(auth.HashToken(token)), []byte(want)) != 1 {
-		s.limits.failed(account, address)
+		s.log.Warn("a claim was refused: its setup token is another", "address", address)
 		return ErrSetupToken
 	}
+	succeeded()
 	return nil
 }
 
 // Claim writes the first user and spends the setup token. store.ErrClaimed when somebody was faster.
 func (s *Service) Claim(ctx context.Context, u store.User) (store.User, error) {
-	return s.store.ClaimFleet(ctx, u, setupSetting)
+	u, err := s.store.ClaimFleet(ctx, u, setupSetting)
+	if err != nil {
+		return u, err
+	}
+	if file := s.setup.Load(); file != nil {
+		if err := os.Remove(*file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.log.Warn("cannot remove the spent setup token; the next start tries again", "err", err)
+		}
+	}
+	return u, nil
 }

@@ -1,5 +1,9 @@
 // Package signin finds out who somebody is: by a password, a session's cookie, an API token, or the one-time token with which a fleet
 // is claimed. It must never say more to a stranger than that a credential is not good, and never log one.
+//
+// What goes where: a session that begins or ends, a password that changes and a claim are mutations, each with an audit row written
+// by the caller. A failed sign-in changes nothing and may come from anybody at any rate, so it goes to the log alone, with its
+// address and without the name, in whose place people type passwords.
 package signin
 
 import (
@@ -7,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/auth"
@@ -44,7 +49,9 @@ type Service struct {
 	now    func() time.Time
 	log    *slog.Logger
 	limits *limits
-	hashes chan struct{} // bounds how many passwords are hashed at once: each takes 19 MiB
+	check  func(hash, password string) error
+	setup  atomic.Pointer[string] // the setup token's file
+	hashes chan struct{}          // bounds how many passwords are hashed at once: each takes 19 MiB
 }
 
 // New makes a Service.
@@ -55,7 +62,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Service{store: o.Store, now: o.Now, log: o.Logger, limits: newLimits(o.Now), hashes: make(chan struct{}, 2)}
+	return &Service{store: o.Store, now: o.Now, log: o.Logger, limits: newLimits(o.Now), check: auth.VerifyPassword, hashes: make(chan struct{}, 2)}
 }
 
 // Token returns the principal of an API token.
@@ -97,6 +104,7 @@ func (s *Service) Session(ctx context.Context, cookie string) (auth.Principal, e
 	if err != nil {
 		return auth.Principal{}, err
 	}
+	s.limits.knows(u.Name, x.Address)
 	if now.Sub(x.LastSeenAt) >= touchEvery {
 		if err := s.store.TouchSession(ctx, x.ID, sessionEnd(now, x.CreatedAt)); err != nil && !errors.Is(err, store.ErrNotFound) {
 			s.log.Warn("cannot lengthen a session", "session", x.ID, "err", err)

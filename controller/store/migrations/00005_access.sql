@@ -71,6 +71,9 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_object ON audit (object_id, seq);
 CREATE INDEX audit_actor ON audit (actor_id, seq);
+CREATE INDEX audit_kind ON audit (object_kind, seq);
+CREATE INDEX audit_action ON audit (action, seq);
+CREATE INDEX audit_at ON audit (at);
 
 CREATE TABLE audit_head (
     id   BIGINT PRIMARY KEY NOT NULL CHECK (id = 1),
