@@ -46,8 +46,8 @@ func settingsCommand(a *app) *cobra.Command {
 
 func auditCommand(a *app) *cobra.Command {
 	return a.noun(group("audit", "Who changed what",
-		a.command(verb{op: "list-audit", use: "tail", noun: auditRow}),
-		a.command(verb{op: "verify-audit", use: "verify"}),
+		a.tail(),
+		a.command(verb{op: "verify-audit", use: "verify", long: "Check that no row of the audit log is missing or edited. Ends with 1 when one is.", verdict: "ok"}),
 	))
 }
 

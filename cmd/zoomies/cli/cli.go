@@ -67,7 +67,7 @@ func (c *CLI) Commands() []*cobra.Command {
 func (c *CLI) JoinTokens(parent *cobra.Command) {
 	parent.GroupID = GroupClient
 	for _, v := range []*cobra.Command{
-		c.app.command(verb{op: "create-join-token", use: "create", noun: joinToken}),
+		c.app.command(verb{op: "create-join-token", use: "create", noun: joinToken, takes: []string{"host_name"}, more: "the token is shown this once, and works once"}),
 		c.app.command(verb{op: "list-join-tokens", use: "list", noun: joinToken}),
 		c.app.command(verb{op: "delete-join-token", use: "revoke", noun: joinToken, confirm: "Revoke the join token %s?", done: "join token %s is revoked"}),
 	} {

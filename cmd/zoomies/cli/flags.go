@@ -18,7 +18,17 @@ import (
 )
 
 // secretFields are parts of a body that come from a file or a prompt, never from the command line.
-var secretFields = []string{"password", "old_password", "new_password", "private_key", "webhook_secret", "token"}
+var secretFields = []string{"password", "current", "new", "private_key", "webhook_secret", "token", "code"}
+
+// secretLabels are their flags and prompts, where their own names say too little.
+var secretLabels = map[string]string{"token": "setup_token", "current": "current_password", "new": "new_password"}
+
+func labelOf(f field) string {
+	if l := secretLabels[f.name]; l != "" {
+		return l
+	}
+	return f.name
+}
 
 // read makes a request's parameters and body of the flags and arguments that were given.
 type read func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) (url.Values, map[string]any, error)
@@ -30,6 +40,7 @@ func (a *app) fieldFlags(c *cobra.Command, v verb, op operation) read {
 		if f.name == "cursor" || f.name == "limit" || slices.Contains(v.hide, f.name) {
 			continue
 		}
+		f.query = true
 		query = append(query, a.fieldFlag(c, f))
 	}
 	for _, f := range op.body {
@@ -119,14 +130,15 @@ func flagOf(f field) (flag string, of *noun) {
 			return strings.ReplaceAll(base, "_", "-"), n
 		}
 	}
-	flag = strings.ReplaceAll(f.name, "_", "-")
 	if isSecret(f) {
-		flag += "-file"
+		return strings.ReplaceAll(labelOf(f), "_", "-") + "-file", nil
 	}
-	return flag, nil
+	return strings.ReplaceAll(f.name, "_", "-"), nil
 }
 
-func isSecret(f field) bool { return f.kind == "secret" || slices.Contains(secretFields, f.name) }
+func isSecret(f field) bool {
+	return f.kind == "secret" || !f.query && slices.Contains(secretFields, f.name)
+}
 
 // fieldFlag adds a field's flag, and returns how its value is read: nil for a flag that was not given.
 func (a *app) fieldFlag(c *cobra.Command, f field) func(context.Context, *client.Client, *cobra.Command) (string, any, error) {
@@ -198,7 +210,7 @@ func (a *app) fieldFlag(c *cobra.Command, f field) func(context.Context, *client
 	return func(ctx context.Context, cl *client.Client, cmd *cobra.Command) (string, any, error) {
 		if !cmd.Flags().Changed(name) {
 			if isSecret(f) && f.required {
-				value, err := promptSecret(cmd, f.name)
+				value, err := promptSecret(cmd, labelOf(f))
 				return f.name, value, err
 			}
 			return f.name, nil, nil

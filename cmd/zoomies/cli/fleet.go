@@ -14,7 +14,7 @@ func poolsCommand(a *app) *cobra.Command {
 		a.command(verb{op: "delete-pool", use: "delete", noun: pool, confirm: "Delete the pool %s?", done: "pool %s is deleted"}),
 		a.command(verb{op: "pause-pool", use: "pause", noun: pool, done: "pool %s starts no runner until it is resumed"}),
 		a.command(verb{op: "resume-pool", use: "resume", noun: pool, done: "pool %s may start runners again"}),
-		a.command(verb{op: "prewarm-pool", use: "prewarm", noun: pool}),
+		a.command(verb{op: "prewarm-pool", use: "prewarm", noun: pool, show: prewarmed}),
 	))
 }
 
@@ -33,7 +33,7 @@ func runnersCommand(a *app) *cobra.Command {
 	return a.noun(group("runners", "The runners, and what became of them",
 		a.command(verb{op: "list-runners", use: "list", noun: runner}),
 		a.command(verb{op: "get-runner", use: "get", noun: runner}),
-		a.command(verb{op: "get-runner-timeline", use: "timeline", noun: runner}),
+		a.command(verb{op: "get-runner-timeline", use: "timeline", noun: runner, show: timeline}),
 		a.command(verb{op: "stop-runner", use: "stop", noun: runner, confirm: "Stop the runner %s? Its job gets five minutes to finish.", done: "runner %s is drained"}),
 		a.logs(),
 	))
@@ -43,8 +43,8 @@ func jobsCommand(a *app) *cobra.Command {
 	return a.noun(group("jobs", "The jobs that GitHub queued for this fleet",
 		a.command(verb{op: "list-jobs", use: "list", noun: job}),
 		a.command(verb{op: "get-job", use: "get", noun: job}),
-		a.command(verb{op: "explain-job", use: "explain", noun: job}),
-		a.command(verb{op: "get-job-timeline", use: "timeline", noun: job}),
+		a.command(verb{op: "explain-job", use: "explain", noun: job, show: explained}),
+		a.command(verb{op: "get-job-timeline", use: "timeline", noun: job, show: timeline}),
 		a.command(verb{op: "rerun-job", use: "rerun", noun: job, done: "GitHub runs the job again"}),
 		a.command(verb{op: "cancel-job", use: "cancel", noun: job, confirm: "Cancel the workflow run of %s?", done: "GitHub cancels the job's workflow run"}),
 	))

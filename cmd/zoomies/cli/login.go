@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -173,7 +174,10 @@ func logoutCommand(a *app) *cobra.Command {
 	return a.connected(c)
 }
 
+var plainName = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
 // tokenName tells this machine's token from others of the user's.
 func tokenName(user, host string) string {
-	return fmt.Sprintf("login-%s-%s-%s", user, host, strings.ToLower(rand.Text()[:6]))
+	host, _, _ = strings.Cut(host, ".")
+	return strings.ToLower(fmt.Sprintf("login-%.20s-%.20s-%s", host, plainName.ReplaceAllString(user, "-"), rand.Text()[:6]))
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -46,41 +45,26 @@ func (a *app) logs() *cobra.Command {
 
 // showOutput writes a piece of a runner's output, or says that one was lost.
 func (a *app) showOutput(cmd *cobra.Command, e client.Event) error {
+	var v struct {
+		Text    string `json:"text"`
+		Bytes   int64  `json:"bytes"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(e.Data, &v); err != nil {
+		return fmt.Errorf("cannot read the runner's output: %w", err)
+	}
 	switch e.Type {
-	case "log", "":
-		raw, err := outputOf(e.Data)
-		if err != nil {
-			return err
-		}
-		_, err = cmd.OutOrStdout().Write(raw)
+	case "log":
+		_, err := io.WriteString(cmd.OutOrStdout(), v.Text)
 		return err
 	case "lost":
-		fmt.Fprintf(cmd.ErrOrStderr(), "[some output was left out: %s]\n", oneLine(string(e.Data)))
+		fmt.Fprintf(cmd.ErrOrStderr(), "[%d bytes of output were left out: this terminal was too slow for them]\n", v.Bytes)
 	case "end":
-		if o, err := decode(e.Data); err == nil && o.text("reason") != "" && !a.flags.quiet {
-			fmt.Fprintf(cmd.ErrOrStderr(), "[%s]\n", oneLine(o.text("reason")))
+		if !a.flags.quiet {
+			fmt.Fprintf(cmd.ErrOrStderr(), "[%s]\n", oneLine(v.Message))
 		}
 	}
 	return nil
-}
-
-// outputOf is the output in an event: base64 in data, or text.
-func outputOf(data []byte) ([]byte, error) {
-	var v struct {
-		Data string  `json:"data"`
-		Text *string `json:"text"`
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		return append(data, '\n'), nil //nolint:nilerr // it is the output itself
-	}
-	if v.Text != nil {
-		return []byte(*v.Text), nil
-	}
-	raw, err := base64.StdEncoding.DecodeString(v.Data)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the runner's output: %w", err)
-	}
-	return raw, nil
 }
 
 // retryNote says that a stream broke and when it is asked for again.

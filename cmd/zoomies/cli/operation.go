@@ -15,4 +15,5 @@ type field struct {
 	preset   string // what the API takes when it is left out
 	enum     []string
 	required bool
+	query    bool // a parameter
 }

@@ -222,6 +222,9 @@ func (a *app) cell(v any, key string) string {
 		if len(v) == 0 {
 			return "-"
 		}
+		if role, ok := v["role"].(string); ok {
+			return a.grant(role, v)
+		}
 		raw, err := json.Marshal(v)
 		if err != nil {
 			return "?"
@@ -229,6 +232,14 @@ func (a *app) cell(v any, key string) string {
 		return string(raw)
 	}
 	return fmt.Sprint(v)
+}
+
+// grant is a role as --grant takes it.
+func (a *app) grant(role string, v object) string {
+	if kind := v.text("scope_kind"); kind != "" && kind != "fleet" {
+		return role + "@" + kind + "/" + a.cell(v.text("scope_id"), "scope_id")
+	}
+	return role
 }
 
 // oneLine keeps a value in its cell, and control characters from the terminal.

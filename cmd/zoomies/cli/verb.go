@@ -42,9 +42,10 @@ type verb struct {
 	// show replaces how the answer is shown.
 	show func(a *app, w io.Writer, raw json.RawMessage) error
 	// after runs when it is done: to wait, say. Its flags are added by flags.
-	after func(ctx context.Context, a *app, c *client.Client, cmd *cobra.Command, id string) error
-	flags func(*cobra.Command)
-	more  string // said on the standard error after the answer
+	after   func(ctx context.Context, a *app, c *client.Client, cmd *cobra.Command, id string) error
+	flags   func(*cobra.Command)
+	more    string // said on the standard error after the answer
+	verdict string // field of the answer that, when it is false, fails the command
 }
 
 var pathParam = regexp.MustCompile(`\{([a-z_]+)\}`)
@@ -127,9 +128,24 @@ func (a *app) command(v verb) *cobra.Command {
 				return err
 			}
 		}
-		return a.answer(cmd, v, op, subject, raw)
+		if err := a.answer(cmd, v, op, subject, raw); err != nil || v.verdict == "" {
+			return err
+		}
+		return verdictOf(raw, v.verdict)
 	})
 	return c
+}
+
+// verdictOf fails a command whose answer says no.
+func verdictOf(raw json.RawMessage, key string) error {
+	o, err := decode(raw)
+	if err != nil {
+		return err
+	}
+	if good, _ := o[key].(bool); !good {
+		return codeError(ExitFailed)
+	}
+	return nil
 }
 
 // annotationOperation says which operation a command calls.
