@@ -22,6 +22,9 @@ func controllerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the control plane, with an agent of its own unless that is switched off",
+		Long: "Runs the control plane, and an agent inside it unless agent.embedded is false. It prints every finding about its settings first, and\n" +
+			"does not start when one is an error. A second controller over the same database is refused, with the host and process that hold it,\n" +
+			"before it changes anything.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(configFile, nil)

@@ -69,6 +69,9 @@ const cliIntro = `# Commands
 The client's verbs go to the controller that a flag names, then to that of the environment, then to the current
 context (` + "`zoomies context`" + `), and else to this machine's own over the socket in its data folder, which only the folder's owner
 can open. An API token comes from a file or from ` + "`" + cli.VariableToken + "`" + `, never from the command line. Objects are named by their name or their ID.
+
+` + "`zoomies completion`" + ` writes completions for shells, which offer the names of your objects, too. ` + "`zoomies reference man FOLDER`" + ` writes
+the manual pages for a package, and ` + "`zoomies reference pages FOLDER`" + ` this page.
 `
 
 func cliPage() []byte {
