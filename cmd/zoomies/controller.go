@@ -25,7 +25,7 @@ func controllerCommand() *cobra.Command {
 		Long: "Runs the control plane, and an agent inside it unless agent.embedded is false. It prints every finding about its settings first, and\n" +
 			"does not start when one is an error. A second controller over the same database is refused, with the host and process that hold it,\n" +
 			"before it changes anything.",
-		Args:  cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(configFile, nil)
 			if err != nil {

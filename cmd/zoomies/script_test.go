@@ -57,8 +57,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// seed writes, before a controller runs, an installation of the name acme and users of each role with their tokens in files.
-func seed(ts *testscript.TestScript, _ bool, _ []string) {
+// seed writes, before a controller runs, an installation of the name acme and users of each role with their tokens in files; with an
+// argument, a host and a job, too.
+func seed(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	data := ts.Getenv("DATA")
 	keys, err := secrets.LoadOrCreate(filepath.Join(data, "zoomies.keys"))
@@ -81,6 +82,26 @@ func seed(ts *testscript.TestScript, _ bool, _ []string) {
 		ts.Check(err)
 		ts.Check(os.WriteFile(ts.MkAbs(string(role)+".token"), []byte(token+"\n"), 0o600))
 	}
+	if len(args) > 0 {
+		ts.Check(seedFleet(ctx, st, in))
+	}
+}
+
+// seedFleet writes a host of the name builder, and a job that no pool takes.
+func seedFleet(ctx context.Context, st *store.Store, in store.Installation) error {
+	if _, err := st.CreateJoinToken(ctx, store.JoinToken{Hash: "join", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		return err
+	}
+	if _, _, err := st.JoinHost(ctx, "join", "builder", "agent", store.HostUpdate{
+		OS: "linux", Arch: "amd64", CPUs: 8, MemoryMB: 16384, Capacity: 10, Backends: []store.HostBackend{{Name: "podman", Version: "5.4.2"}},
+	}); err != nil {
+		return err
+	}
+	_, err := st.UpsertJob(ctx, store.JobUpdate{
+		InstallationID: in.ID, GitHubID: 11, RunID: 12, RunAttempt: 1, Repository: "acme/app", Workflow: "CI", Name: "build",
+		Labels: []string{"self-hosted", "gpu"}, State: store.JobQueued, QueuedAt: time.Now(),
+	})
+	return err
 }
 
 // controllerStarts starts a controller, waits until it listens and answers its owner, and sets $URL. The script's end stops it.

@@ -122,10 +122,11 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		if cmd.HasSubCommands() && len(args) > 0 {
 			text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				text += "; did you mean " + strings.Join(near, " or ") + "?"
+			var names []string
+			for _, sub := range cmd.Commands() {
+				names = append(names, sub.Name())
 			}
-			return UsageError{errors.New(text)}
+			return UsageError{errors.New(text + didYouMean(args[0], names))}
 		}
 		return UsageError{fmt.Errorf("%w\nusage: %s", err, cmd.UseLine())}
 	}

@@ -145,7 +145,11 @@ func (a *app) nameAll(ctx context.Context, c *client.Client, n *noun, items []js
 func didYouMean(text string, names []string) string {
 	best, least := "", 1+max(2, len(text)/4)
 	for _, n := range names {
-		if d := distance(strings.ToLower(text), strings.ToLower(n)); d < least {
+		d := distance(strings.ToLower(text), strings.ToLower(n))
+		if text != "" && strings.HasPrefix(n, text) {
+			d = 1 // the beginning of a name
+		}
+		if d < least {
 			best, least = n, d
 		}
 	}

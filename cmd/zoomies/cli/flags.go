@@ -62,7 +62,11 @@ func (a *app) fieldFlags(c *cobra.Command, v verb, op operation) read {
 			if err != nil {
 				return nil, nil, err
 			}
-			if value != nil {
+			switch value := value.(type) {
+			case nil:
+			case []string:
+				q.Set(name, strings.Join(value, ","))
+			default:
 				q.Set(name, fmt.Sprint(value))
 			}
 		}
