@@ -13,6 +13,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
@@ -369,8 +370,8 @@ func (c *Controller) judgeVersion(ctx context.Context, r store.Runner, message s
 		return
 	}
 	pool := c.poolName(ctx, r.PoolID)
-	c.problems.raise(r.PoolID, Problem{
-		Code:  ProblemRunnerVersion,
+	c.problems.Raise(r.PoolID, problems.Problem{
+		Code:  problems.RunnerVersion,
 		Title: fmt.Sprintf("GitHub refuses the runner version in pool %s's image", pool),
 		Why:   fmt.Sprintf("A runner of image %s ended with: %s. No job of this pool can run until its image is newer.", r.Image, message),
 		Fix:   "Rebuild the runner image with the current runner release, or update the appliance, and set it on the pool.",

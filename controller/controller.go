@@ -13,9 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/controller/tasks"
@@ -50,8 +52,10 @@ type Options struct {
 	Version string
 	// Reload reads the settings anew, for ApplySettings; nil reads none.
 	Reload func(context.Context) (Settings, error)
-	Now    func() time.Time
-	Logger *slog.Logger
+	// Findings are what is questionable about the settings that this controller runs with.
+	Findings []config.Finding
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // Controller is one running control plane.
@@ -69,7 +73,8 @@ type Controller struct {
 	bus      *events.Bus
 	queue    *tasks.Queue
 	metrics  *metrics.Set
-	problems *problems
+	problems *problems.Set
+	gone     goneProblems // problems whose dismissals are to be forgotten
 	said     sayer
 
 	reconcile events.Wake
@@ -77,6 +82,8 @@ type Controller struct {
 	cleanup   events.Wake
 	poll      events.Wake
 	drains    events.Wake
+	// dismissals wakes the loop that forgets the dismissals of problems that have gone.
+	dismissals events.Wake
 
 	minting  *crew // runners whose registration is being minted
 	retiring *crew // runners that are being withdrawn or retired
@@ -114,15 +121,18 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	c := &Controller{
 		store: o.Store, holder: o.Holder, version: o.Version,
 		clients: newClients(o.GitHub), reload: o.Reload, now: o.Now, log: o.Logger, fleet: fleet,
-		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(), problems: newProblems(),
+		started: o.Now(), bus: &events.Bus{}, metrics: metrics.New(),
 		queue:     tasks.New(o.Store, o.Now, o.Logger),
 		reconcile: events.NewWake(), provision: events.NewWake(), cleanup: events.NewWake(), poll: events.NewWake(), drains: events.NewWake(),
-		minting: newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
+		dismissals: events.NewWake(),
+		minting:    newCrew(o.Now, mintersPerInstallation), retiring: newCrew(o.Now, retirersPerInstallation),
 		cleaning: newCrew(o.Now, cleanersPerInstallation), polling: newCrew(o.Now, 1), reaping: newCrew(o.Now, 1),
 		asking: newCrew(o.Now, 1), exits: newExits(), links: newLinks(),
 	}
 	c.Apply(o.Settings)
 	c.relay = relay.New(c.nobodyWatches)
+	c.problems = problems.NewSet(o.Now, c.problemChanged)
+	c.problems.RaiseFindings(o.Findings)
 	c.minting.wake, c.retiring.wake, c.cleaning.wake = &c.provision, &c.reconcile, &c.cleanup
 	return c, nil
 }
@@ -160,7 +170,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	master, resign := context.WithCancel(ctx) // ends when another controller takes the database
 	defer resign()
 	for _, l := range []func(context.Context){
-		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop, c.drainLoop,
+		c.reconcileLoop, c.provisionLoop, c.cleanupLoop, c.housekeepingLoop, c.pollLoop, c.reapLoop, c.exitsLoop, c.drainLoop, c.dismissalLoop,
 		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
 	} {
 		g.Go(func() error { l(master); return nil })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -24,9 +25,6 @@ const (
 	// idleExitsBorne is how many runners of a pool in a row may end soon and for nothing before the pool waits.
 	idleExitsBorne = 2
 )
-
-// ProblemIdleExits is the code of a pool whose runners end without taking a job.
-const ProblemIdleExits = "runners.exit_without_job"
 
 // doubt is a job whose runner has ended without anybody having said that it ran it.
 type doubt struct {
@@ -215,8 +213,8 @@ func (c *Controller) struck(ctx context.Context, r store.Runner) {
 		return
 	}
 	pool := c.poolName(ctx, r.PoolID)
-	c.problems.raise(r.PoolID, Problem{
-		Code:  ProblemIdleExits,
+	c.problems.Raise(r.PoolID, problems.Problem{
+		Code:  problems.IdleExits,
 		Title: fmt.Sprintf("The runners of pool %s end without taking a job", pool),
 		Why:   fmt.Sprintf("More than %d runners in a row ended within %s of their start while the jobs they were made for still wait. The pool waits before it starts more.", idleExitsBorne, briefLife),
 		Fix:   "Look at the log of the last runner. Is " + r.Image + " a runner image, and does its runner group serve these repositories? Do other repositories take the runners?",
@@ -226,6 +224,6 @@ func (c *Controller) struck(ctx context.Context, r store.Runner) {
 // poolWorks is told that a runner of the pool has got a job: whatever kept its runners from that is over.
 func (c *Controller) poolWorks(poolID string) {
 	c.exits.worked(poolID)
-	c.problems.clear(ProblemIdleExits, poolID)
-	c.problems.clear(ProblemRunnerVersion, poolID)
+	c.problems.Clear(problems.IdleExits, poolID)
+	c.problems.Clear(problems.RunnerVersion, poolID)
 }

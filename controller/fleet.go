@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
@@ -110,3 +111,6 @@ func (c *Controller) askGitHub(ctx context.Context, j store.Job, ask func(github
 	c.noteGitHub(store.WithoutAudit(ctx), in, err)
 	return err
 }
+
+// Started is when this controller was started.
+func (c *Controller) Started() time.Time { return c.started }

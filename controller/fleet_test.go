@@ -9,6 +9,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/api"
 	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -136,7 +137,7 @@ func TestAPausedQueueStartsNothing(t *testing.T) {
 		t.Errorf("explained by %+v %v", e, err)
 	}
 	for _, x := range r.c().Problems() {
-		if x.Code == ProblemPoolBlocked {
+		if x.Code == problems.PoolBlocked {
 			t.Errorf("what somebody wants is a problem: %+v", x)
 		}
 	}

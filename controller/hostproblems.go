@@ -5,12 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
-
-// hostProblems are the codes of what can be wrong with a host.
-var hostProblems = []string{ProblemHostLost, ProblemBackendBroken, ProblemDiskFull}
 
 // judgeHosts raises what is wrong with each host and clears what is not, also of hosts that are gone.
 func (c *Controller) judgeHosts(hosts []store.Host) {
@@ -19,21 +17,15 @@ func (c *Controller) judgeHosts(hosts []store.Host) {
 		there[h.ID] = true
 		c.judgeHost(h)
 	}
-	for _, code := range hostProblems {
-		for _, id := range c.problems.subjects(code) {
-			if !there[id] {
-				c.problems.clear(code, id)
-			}
-		}
-	}
+	c.problemsOfThere(problems.OfHost, func(id string) bool { return there[id] })
 }
 
 // judgeHost raises what is wrong with a host and clears what is not. Of a lost host nothing else is known any more.
 func (c *Controller) judgeHost(h store.Host) {
 	lost := !h.LostAt.IsZero()
-	c.problems.is(ProblemHostLost, h.ID, lost, func() Problem {
-		return Problem{
-			Code:  ProblemHostLost,
+	c.problems.Is(problems.HostLost, h.ID, lost, func() problems.Problem {
+		return problems.Problem{
+			Code:  problems.HostLost,
 			Title: fmt.Sprintf("Host %s is lost", h.Name),
 			Why: fmt.Sprintf("Its agent was last heard from at %s. Its runners were given up, and it gets no others.",
 				h.LastHeartbeatAt.UTC().Format(time.DateTime+" UTC")),
@@ -41,10 +33,10 @@ func (c *Controller) judgeHost(h store.Host) {
 		}
 	})
 	broken := brokenBackends(h)
-	c.problems.is(ProblemBackendBroken, h.ID, !lost && len(broken) > 0, func() Problem { return backendProblem(h, broken) })
-	c.problems.is(ProblemDiskFull, h.ID, !lost && h.DiskUsed() >= scheduler.DiskDanger, func() Problem {
-		return Problem{
-			Code:  ProblemDiskFull,
+	c.problems.Is(problems.BackendBroken, h.ID, !lost && len(broken) > 0, func() problems.Problem { return backendProblem(h, broken) })
+	c.problems.Is(problems.DiskFull, h.ID, !lost && h.DiskUsed() >= scheduler.DiskDanger, func() problems.Problem {
+		return problems.Problem{
+			Code:  problems.DiskFull,
 			Title: fmt.Sprintf("Host %s takes no new runners: its disk is %d %% full", h.Name, h.DiskUsed()),
 			Why: fmt.Sprintf("%d of %d MiB are free on the fullest of the filesystems that its runners write to, and from %d %% on nothing is started there. Running jobs go on. Images that were fetched for runners and are not in use have been evicted already.",
 				h.DiskFreeMB, h.DiskTotalMB, scheduler.DiskDanger),
@@ -66,14 +58,14 @@ func brokenBackends(h store.Host) (broken []store.HostBackend) {
 	return broken
 }
 
-func backendProblem(h store.Host, broken []store.HostBackend) Problem {
+func backendProblem(h store.Host, broken []store.HostBackend) problems.Problem {
 	var names, whys []string
 	for _, b := range broken {
 		names = append(names, b.Name)
 		whys = append(whys, b.Name+": "+b.Error)
 	}
-	p := Problem{
-		Code:  ProblemBackendBroken,
+	p := problems.Problem{
+		Code:  problems.BackendBroken,
 		Title: fmt.Sprintf("Host %s cannot use %s", h.Name, strings.Join(names, " and ")),
 		Why:   fmt.Sprintf("The probe said: %s. No runner that needs it is placed there, and none is registered for it.", strings.Join(whys, "; ")),
 		Fix:   "Look on the host, as the user that its agent runs as, whether the engine runs (`podman info`, `docker info`) and is installed; or take the backend out of the agent's list. It is probed again at each heartbeat.",

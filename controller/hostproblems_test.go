@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
 // problem is the problem of a code that stands now.
-func (r *rig) problem(code string) (Problem, bool) {
+func (r *rig) problem(code problems.Code) (problems.Problem, bool) {
 	all := r.c().Problems()
-	i := slices.IndexFunc(all, func(p Problem) bool { return p.Code == code })
+	i := slices.IndexFunc(all, func(p problems.Problem) bool { return p.Code == code })
 	if i < 0 {
-		return Problem{}, false
+		return problems.Problem{}, false
 	}
 	return all[i], true
 }
@@ -62,11 +63,11 @@ func TestAFullDiskTakesNothingNew(t *testing.T) {
 	if got := r.runner(store.RunnerBusy); got.ID != row.ID {
 		t.Error("the running job's runner was touched")
 	}
-	full, ok := r.problem(ProblemDiskFull)
+	full, ok := r.problem(problems.DiskFull)
 	if !ok || !strings.Contains(full.Title, "host-1") || !strings.Contains(full.Title, "96 % full") || full.Fix == "" {
 		t.Errorf("the problem is %+v", full)
 	}
-	if b, _ := r.problem(ProblemPoolBlocked); !strings.Contains(b.Fix, "its disk is 96 % full") || !strings.Contains(b.Why, "disk full") {
+	if b, _ := r.problem(problems.PoolBlocked); !strings.Contains(b.Fix, "its disk is 96 % full") || !strings.Contains(b.Why, "disk full") {
 		t.Errorf("pool %s is blocked so: %+v", p.Name, b)
 	}
 	if _, page := r.get("/metrics"); !strings.Contains(page, `zoomies_hosts{condition="disk_full"} 1`) || strings.Contains(page, `condition="healthy"`) {
@@ -78,7 +79,7 @@ func TestAFullDiskTakesNothingNew(t *testing.T) {
 	if create.Kind != protocol.TaskCreate || create.RunnerID == row.ID {
 		t.Errorf("after there is room again: %+v", create)
 	}
-	if p, ok := r.problem(ProblemDiskFull); ok {
+	if p, ok := r.problem(problems.DiskFull); ok {
 		t.Errorf("there is room and the problem stands: %+v", p)
 	}
 }
@@ -89,16 +90,17 @@ func TestHostProblemsComeAndGo(t *testing.T) {
 	t.Parallel()
 	broken := protocol.BackendInfo{Name: "podman", Error: "cannot reach Podman: no such file"}
 	for _, tt := range []struct {
-		name        string
-		spoil       func(r *rig, h scripted)
-		code, title string
-		why         string
-		condition   string
+		name      string
+		spoil     func(r *rig, h scripted)
+		code      problems.Code
+		title     string
+		why       string
+		condition string
 	}{
-		{"broken", func(_ *rig, h scripted) { h.says(backends(broken)) }, ProblemBackendBroken, "can run nothing: it cannot use podman", "no such file", "broken"},
-		{"one of two", func(_ *rig, h scripted) { h.says(backends(broken, protocol.BackendInfo{Name: "docker"})) }, ProblemBackendBroken, "cannot use podman", "no such file", "healthy"},
-		{"lost", func(r *rig, _ scripted) { r.clock.advance(HostLostAfter); r.c().housekeep(r.t.Context()) }, ProblemHostLost, "is lost", "last heard from", "lost"},
-		{"disk full", func(_ *rig, h scripted) { h.says(disk(100, 1)) }, ProblemDiskFull, "99 % full", "1 of 100 MiB", "disk_full"},
+		{"broken", func(_ *rig, h scripted) { h.says(backends(broken)) }, problems.BackendBroken, "can run nothing: it cannot use podman", "no such file", "broken"},
+		{"one of two", func(_ *rig, h scripted) { h.says(backends(broken, protocol.BackendInfo{Name: "docker"})) }, problems.BackendBroken, "cannot use podman", "no such file", "healthy"},
+		{"lost", func(r *rig, _ scripted) { r.clock.advance(HostLostAfter); r.c().housekeep(r.t.Context()) }, problems.HostLost, "is lost", "last heard from", "lost"},
+		{"disk full", func(_ *rig, h scripted) { h.says(disk(100, 1)) }, problems.DiskFull, "99 % full", "1 of 100 MiB", "disk_full"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +159,7 @@ func TestAHostWithoutBackendsIsBroken(t *testing.T) {
 	t.Parallel()
 	c := &Controller{problems: newProblems()}
 	c.judgeHost(store.Host{ID: "hst_1", Name: "bare"})
-	if all := c.Problems(); len(all) != 1 || all[0].Code != ProblemBackendBroken || !strings.Contains(all[0].Title, "can run nothing") {
+	if all := c.Problems(); len(all) != 1 || all[0].Code != problems.BackendBroken || !strings.Contains(all[0].Title, "can run nothing") {
 		t.Errorf("problems: %+v", all)
 	}
 }

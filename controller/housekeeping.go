@@ -83,6 +83,7 @@ func (c *Controller) abandonHost(ctx context.Context, h store.Host, why string) 
 	live, err := c.store.Runners(ctx, store.RunnerFilter{HostID: h.ID, Live: true})
 	errs = append(errs, err)
 	for _, r := range live {
+		c.relay.Fail(r.ID, hostLost)
 		errs = append(errs, ignoreTransition(c.failRunner(ctx, r.ID, why)))
 	}
 	return errors.Join(errs...)

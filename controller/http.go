@@ -12,6 +12,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/recovered"
 )
 
@@ -58,8 +59,8 @@ func (c *Controller) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, p := range c.Problems() {
-		if p.Code == ProblemLeaseLost {
-			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title})
+		if p.Code == problems.LeaseLost {
+			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": p.Title, "code": p.Code})
 			return
 		}
 	}
@@ -74,7 +75,7 @@ func (c *Controller) metricsHandler() http.Handler {
 		defer c.scrapeMu.Unlock()
 		c.metrics.Reset(metrics.Problems)
 		for _, p := range c.Problems() {
-			c.metrics.Add(metrics.Problems, 1, p.Code)
+			c.metrics.Add(metrics.Problems, 1, p.Code.String())
 		}
 		ins, err := c.store.Installations(r.Context())
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/images/catalogue"
 )
@@ -70,21 +71,21 @@ func (c *Controller) judgeImages(pools []store.Pool, now time.Time) {
 	for _, p := range pools {
 		ref, err := runnerImage(p)
 		if err == nil {
-			c.problems.clear(ProblemClientMissing, p.ID)
+			c.problems.Clear(problems.ClientMissing, p.ID)
 		} else {
-			c.problems.raise(p.ID, Problem{
-				Code:  ProblemClientMissing,
+			c.problems.Raise(p.ID, problems.Problem{
+				Code:  problems.ClientMissing,
 				Title: fmt.Sprintf("The image of pool %s may have no %s client", p.Name, p.Daemon),
 				Why:   fmt.Sprintf("Its jobs are offered a %s daemon, and: %v.", p.Daemon, err),
 				Fix:   "Set the pool's image to one that has the client, or to a system of the catalogue, such as debian-13.",
 			})
 		}
 		if verdict == catalogue.Current || !ours[ref] {
-			c.problems.clear(ProblemRunnerAging, p.ID)
+			c.problems.Clear(problems.RunnerAging, p.ID)
 			continue
 		}
-		c.problems.raise(p.ID, Problem{
-			Code:  ProblemRunnerAging,
+		c.problems.Raise(p.ID, problems.Problem{
+			Code:  problems.RunnerAging,
 			Title: fmt.Sprintf("The runner in pool %s's image is %d days old", p.Name, age),
 			Why:   fmt.Sprintf("GitHub gives no jobs to a runner that is 30 days behind a newer release; this build's is %s.", catalogued().Runner.Version),
 			Fix:   "Update Zoomies, and rebuild the runner images.",

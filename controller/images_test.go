@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -44,18 +45,18 @@ func TestImageProblemsComeAndGo(t *testing.T) {
 	c := &Controller{problems: newProblems()}
 	pools := []store.Pool{{ID: "pool_1", Name: "ours"}, {ID: "pool_2", Name: "theirs", Image: "example.org/mine:1", Daemon: "docker"}}
 	released := catalogued().Runner.Released.Time()
-	codes := func(at time.Time) []string {
+	codes := func(at time.Time) []problems.Code {
 		c.judgeImages(pools, at)
-		var out []string
+		var out []problems.Code
 		for _, p := range c.Problems() {
 			out = append(out, p.Code)
 		}
 		return out
 	}
-	if got := codes(released.AddDate(0, 0, 19)); !slices.Equal(got, []string{ProblemClientMissing}) {
+	if got := codes(released.AddDate(0, 0, 19)); !slices.Equal(got, []problems.Code{problems.ClientMissing}) {
 		t.Errorf("on day 19: %v", got)
 	}
-	if got := codes(released.AddDate(0, 0, 20)); !slices.Equal(got, []string{ProblemClientMissing, ProblemRunnerAging}) {
+	if got := codes(released.AddDate(0, 0, 20)); !slices.Equal(got, []problems.Code{problems.ClientMissing, problems.RunnerAging}) {
 		t.Errorf("on day 20: %v", got)
 	}
 	pools[1].Image = "debian-13"

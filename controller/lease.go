@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -30,8 +31,8 @@ func (c *Controller) renewLease(ctx context.Context) {
 	case errors.Is(err, store.ErrLeaseLost):
 		c.stoodDown.Store(true)
 		c.log.Error("another controller has taken this database: stop one of the two", "err", err)
-		c.problems.raise("", Problem{
-			Code:  ProblemLeaseLost,
+		c.problems.Raise("", problems.Problem{
+			Code:  problems.LeaseLost,
 			Title: "Another controller has taken this one's database",
 			Why:   fmt.Sprintf("This controller's lease was taken: %v. This one has stood down: it decides nothing and hands out no task.", err),
 			Fix:   "Stop one of the two controllers, then restart the other.",

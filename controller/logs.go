@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
@@ -57,6 +58,9 @@ func (c *Controller) askForLogs(ctx context.Context, runnerID string) {
 	}
 }
 
+// hostLost is the end of what nobody will send.
+var hostLost = relay.End{Reason: relay.Failed, Message: "The runner's host is lost, and its output with it."}
+
 func (c *Controller) askHost(ctx context.Context, s *relay.Stream) error {
 	r, err := c.store.Runner(ctx, s.RunnerID)
 	if err != nil || r.State == store.RunnerProvisioning {
@@ -65,6 +69,14 @@ func (c *Controller) askHost(ctx context.Context, s *relay.Stream) error {
 	if end, gone := c.outputGone(r); gone {
 		c.relay.Fail(r.ID, end)
 		return nil
+	}
+	h, err := c.store.Host(ctx, s.HostID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !h.LostAt.IsZero() {
+		c.relay.Fail(r.ID, hostLost)
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	id := store.NewID(idStream)
 	task, fresh, err := c.queue.Enqueue(ctx, s.HostID, protocol.Task{

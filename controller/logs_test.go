@@ -256,7 +256,24 @@ func TestAStreamThatWasLeftIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-// A request that no host has taken is withdrawn with its viewer, and no other host may answer one.
+// What a lost host was asked for nobody waits for.
+func TestALostHostSendsNothing(t *testing.T) {
+	t.Parallel()
+	r, _, row, v, _ := watched(t)
+	defer v.Close()
+	r.clock.advance(HostLostAfter)
+	r.c().housekeep(t.Context())
+	if _, end, err := r.read(v, ""); err != nil || end.Reason != relay.Failed || !strings.Contains(end.Message, "lost") {
+		t.Errorf("%+v %v", end, err)
+	}
+	again := r.watch(row)
+	defer again.Close()
+	if _, end, err := r.read(again, ""); err != nil || end.Reason != relay.Failed || !strings.Contains(end.Message, "lost") {
+		t.Errorf("%+v %v", end, err)
+	}
+}
+
+// No other host may answer a request.
 func TestOnlyTheRunnersHostSends(t *testing.T) {
 	t.Parallel()
 	r, _, row, v, task := watched(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	simgithub "github.com/zoomies-fleet/zoomies/sim/github"
 )
@@ -52,10 +53,10 @@ func TestLostLeaseIsSaidAndStays(t *testing.T) {
 	}
 	c.renewLease(t.Context())
 	status, body := r.get("/readyz")
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, ProblemLeaseLost) {
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, problems.LeaseLost.String()) {
 		t.Errorf("/readyz answers %d %s", status, body)
 	}
-	if _, page := r.get("/metrics"); !strings.Contains(page, metrics.Problems+`{code="`+ProblemLeaseLost+`"} 1`) {
+	if _, page := r.get("/metrics"); !strings.Contains(page, metrics.Problems+`{code="`+problems.LeaseLost.String()+`"} 1`) {
 		t.Error("the problem is not among the metrics")
 	}
 	if status, _ := r.get("/healthz"); status != http.StatusOK {
@@ -143,7 +144,7 @@ func TestEveryDeclaredMetricIsShown(t *testing.T) {
 	c := r.c()
 	c.taskRequeued(store.Task{Kind: "create_runner"})
 	c.taskDropped(store.Task{Kind: "create_runner"})
-	c.problems.raise("x", Problem{Code: "test.problem"})
+	c.problems.Raise("x", problems.Problem{Code: problems.LeaseLost})
 	if _, _, err := r.gh.Register("acme", namePrefix(c.fleet)+"acme-ghost", "zoomies"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -38,6 +39,9 @@ func (c *Controller) pollLoop(ctx context.Context) {
 			}
 			return
 		}
+		c.problemsOfThere(problems.OfInstallation, func(id string) bool {
+			return slices.ContainsFunc(ins, func(in store.Installation) bool { return in.ID == id })
+		})
 		for _, in := range ins {
 			st := polls[in.ID]
 			if st == nil {
@@ -108,13 +112,13 @@ func (c *Controller) judgePolling(in store.Installation, news int, now time.Time
 	}
 	switch silent := now.Sub(since); {
 	case silent < pollOnlyAfter && !in.LastDeliveryAt.IsZero():
-		c.problems.clear(ProblemPollOnly, in.ID)
+		c.problems.Clear(problems.PollOnly, in.ID)
 		return
 	case news == 0 || silent < pollOnlyAfter:
 		return
 	}
-	c.problems.raise(in.ID, Problem{
-		Code:  ProblemPollOnly,
+	c.problems.Raise(in.ID, problems.Problem{
+		Code:  problems.PollOnly,
 		Title: "Installation " + in.Name + " is served by polling alone",
 		Why:   "A poll found jobs that no webhook told of; none has arrived for " + now.Sub(since).Round(time.Minute).String() + ". Jobs still run, up to a poll interval later.",
 		Fix:   "Check the App's webhook address and secret, and whether GitHub can reach this controller.",

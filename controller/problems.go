@@ -1,83 +1,91 @@
 package controller
 
 import (
-	"maps"
-	"slices"
-	"strings"
+	"context"
 	"sync"
+	"time"
+
+	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
+	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
-// Problem is something that an operator should know of now.
-type Problem struct {
-	Code  string `json:"code"`
-	Title string `json:"title"`
-	Why   string `json:"why"`
-	Fix   string `json:"fix"`
-}
+// dismissalSettle is how long after its start a controller has found everything again that was wrong before. Until then it does not
+// take a problem for gone that it has not seen.
+const dismissalSettle = time.Hour
 
-// Codes of problems.
-const (
-	ProblemLeaseLost      = "controller.lease_lost"
-	ProblemRunnerVersion  = "runners.version_deprecated"
-	ProblemPollOnly       = "github.polling_only"
-	ProblemClientMissing  = "pool.docker_client_missing"
-	ProblemRunnerAging    = "runners.image_aging"
-	ProblemPoolBlocked    = "pool.blocked"
-	ProblemUnmatched      = "jobs.unmatched"
-	ProblemNotProgressing = "runners.not_progressing"
-	ProblemHostLost       = "hosts.lost"
-	ProblemBackendBroken  = "hosts.backend_broken"
-	ProblemDiskFull       = "hosts.disk_full"
-)
-
-// problems holds what stands now, by code and subject.
-type problems struct {
-	mu  sync.Mutex
-	all map[string]Problem
-}
-
-func newProblems() *problems { return &problems{all: map[string]Problem{}} }
-
-func (p *problems) raise(subject string, x Problem) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all[x.Code+"/"+subject] = x
-}
-
-func (p *problems) clear(code, subject string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.all, code+"/"+subject)
-}
+func newProblems() *problems.Set { return problems.NewSet(time.Now, nil) }
 
 // Problems returns what stands now, in a stable order.
-func (c *Controller) Problems() []Problem {
-	c.problems.mu.Lock()
-	defer c.problems.mu.Unlock()
-	out := make([]Problem, 0, len(c.problems.all))
-	for _, k := range slices.Sorted(maps.Keys(c.problems.all)) {
-		out = append(out, c.problems.all[k])
-	}
-	return out
+func (c *Controller) Problems() []problems.Problem { return c.problems.List() }
+
+// goneProblems are the problems that have gone and whose dismissals have not been forgotten yet.
+type goneProblems struct {
+	mu   sync.Mutex
+	list []store.Dismissal
 }
 
-// is raises a problem of a code while it stands, and clears it when it does not.
-func (p *problems) is(code, subject string, stands bool, x func() Problem) {
-	if stands {
-		p.raise(subject, x())
-	} else {
-		p.clear(code, subject)
-	}
+func (e *goneProblems) add(d store.Dismissal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, d)
 }
 
-// subjects are those of which a problem of a code stands.
-func (p *problems) subjects(code string) (out []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for k := range p.all {
-		if s, ok := strings.CutPrefix(k, code+"/"); ok {
-			out = append(out, s)
+func (e *goneProblems) take() []store.Dismissal {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := e.list
+	e.list = nil
+	return list
+}
+
+// problemChanged tells everybody that a problem is new, says something else, or is gone.
+func (c *Controller) problemChanged(p problems.Problem, stands bool) {
+	if !stands {
+		c.gone.add(store.Dismissal{Code: p.Code.String(), Subject: p.Subject})
+		c.dismissals.Set()
+	}
+	c.bus.Publish(events.ProblemsChanged, "")
+}
+
+// problemsOfThere clears the problems of objects that have been deleted.
+func (c *Controller) problemsOfThere(of problems.Subject, there func(id string) bool) {
+	for _, p := range c.problems.List() {
+		if p.Code.Kind().Subject == of && !there(p.Subject) {
+			c.problems.Clear(p.Code, p.Subject)
 		}
 	}
-	return out
+}
+
+// dismissalLoop forgets who hid a problem once it is gone: when it comes back it is news.
+func (c *Controller) dismissalLoop(ctx context.Context) {
+	every(ctx, HousekeepingTick, c.dismissals.C(), func(ctx context.Context) {
+		if err := c.endDismissals(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("cannot forget the dismissals of problems that are gone", "err", err)
+		}
+	})
+}
+
+func (c *Controller) endDismissals(ctx context.Context) error {
+	gone := c.gone.take()
+	if c.now().Sub(c.started) >= dismissalSettle { // also those that went while no controller ran
+		all, err := c.store.DismissedProblems(ctx)
+		if err != nil {
+			return err
+		}
+		gone = append(gone, all...)
+	}
+	for i, d := range gone {
+		code, _ := problems.Find(d.Code)
+		if c.problems.Stands(code, d.Subject) {
+			continue // it has come back meanwhile
+		}
+		if err := c.store.EndDismissals(ctx, d); err != nil {
+			for _, left := range gone[i:] {
+				c.gone.add(left)
+			}
+			return err
+		}
+	}
+	return nil
 }

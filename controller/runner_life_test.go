@@ -7,6 +7,7 @@ import (
 
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/fake"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	simgithub "github.com/zoomies-fleet/zoomies/sim/github"
 )
@@ -128,7 +129,7 @@ func TestDeprecatedRunnerIsANamedProblem(t *testing.T) {
 		return "An error occurred: Runner version v2.300.0 is deprecated and cannot receive messages.\n", 1, true
 	})
 	r.job("ok")
-	r.until("the problem is named", func() bool { return hasProblem(r.c(), ProblemRunnerVersion) })
+	r.until("the problem is named", func() bool { return hasProblem(r.c(), problems.RunnerVersion) })
 	r.settle(1)
 	if n := len(r.runners()); n != 1 {
 		t.Errorf("%d runners were made of an image that GitHub refuses, with no wait between them", n)
@@ -139,10 +140,10 @@ func TestDeprecatedRunnerIsANamedProblem(t *testing.T) {
 	r.hosts[0].engine.setBoot(nil)
 	r.clock.advance(r.set.Scheduler.MaxStartBackoff)
 	r.c().reconcile.Set()
-	r.until("the problem is over once a runner has run a job", func() bool { return !hasProblem(r.c(), ProblemRunnerVersion) })
+	r.until("the problem is over once a runner has run a job", func() bool { return !hasProblem(r.c(), problems.RunnerVersion) })
 }
 
-func hasProblem(c *Controller, code string) bool {
+func hasProblem(c *Controller, code problems.Code) bool {
 	for _, p := range c.Problems() {
 		if p.Code == code {
 			return true
@@ -173,7 +174,7 @@ func TestRunnersThatEndForNothingAreNotRecreatedWithoutEnd(t *testing.T) {
 	r, _ := fleet(t, rigOptions{}, nil)
 	r.hosts[0].engine.setBoot(func(backend.Spec) (string, int, bool) { return "hello from docker", 0, true })
 	id := r.job("ok")
-	r.until("the problem is named", func() bool { return hasProblem(r.c(), ProblemIdleExits) })
+	r.until("the problem is named", func() bool { return hasProblem(r.c(), problems.IdleExits) })
 	r.settle(idleExitsBorne + 1)
 	if n := len(r.runners()); n != idleExitsBorne+1 {
 		t.Errorf("%d runners, want %d and then a wait", n, idleExitsBorne+1)
@@ -182,7 +183,7 @@ func TestRunnersThatEndForNothingAreNotRecreatedWithoutEnd(t *testing.T) {
 	r.clock.advance(r.set.Scheduler.StartBackoff + time.Second)
 	r.c().reconcile.Set()
 	r.completed(id, "success")
-	r.until("the problem is over", func() bool { return !hasProblem(r.c(), ProblemIdleExits) })
+	r.until("the problem is over", func() bool { return !hasProblem(r.c(), problems.IdleExits) })
 }
 
 // A33: GitHub's list still shows a runner that has ended. Nobody counts it, and its job's successor gets its own at once.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
@@ -23,7 +24,7 @@ func (c *Controller) say(snap scheduler.Snapshot, plan scheduler.Plan) {
 	for _, d := range plan.Pools {
 		b := d.Blocked
 		if b == nil {
-			c.problems.clear(ProblemPoolBlocked, d.PoolID)
+			c.problems.Clear(problems.PoolBlocked, d.PoolID)
 			continue
 		}
 		why := blockedSentence(*b)
@@ -32,24 +33,25 @@ func (c *Controller) say(snap scheduler.Snapshot, plan scheduler.Plan) {
 			c.log.Info("a pool cannot have the runners it wants", "pool", names[d.PoolID], "wanted", b.Wanted, "why", why, "fix", b.Fix)
 		}
 		if b.AtCapacity || b.Paused || !b.Until.IsZero() { // normal, or wanted so, and over by itself or by their word
-			c.problems.clear(ProblemPoolBlocked, d.PoolID)
+			c.problems.Clear(problems.PoolBlocked, d.PoolID)
 			continue
 		}
-		c.problems.raise(d.PoolID, Problem{
-			Code:  ProblemPoolBlocked,
+		c.problems.Raise(d.PoolID, problems.Problem{
+			Code:  problems.PoolBlocked,
 			Title: fmt.Sprintf("Pool %s wants %d more runners and no host can take them", names[d.PoolID], b.Wanted),
 			Why:   why,
 			Fix:   b.Fix,
 		})
 	}
 	for id := range c.said.pools {
-		if pools[id] == "" { // also when the pool is gone
-			c.problems.clear(ProblemPoolBlocked, id)
+		if pools[id] == "" {
+			c.problems.Clear(problems.PoolBlocked, id)
 		}
 	}
 	c.said.pools = pools
 	c.sayUnmatched(plan.Unmatched)
 	c.sayStuck(snap, names)
+	c.problemsOfThere(problems.OfPool, func(id string) bool { _, there := names[id]; return there })
 }
 
 // sayStuck names pools whose runners take long to come online, before the provision timeout gives them up.
@@ -64,11 +66,11 @@ func (c *Controller) sayStuck(snap scheduler.Snapshot, names map[string]string) 
 	}
 	for id, name := range names {
 		if stuck[id] == 0 {
-			c.problems.clear(ProblemNotProgressing, id)
+			c.problems.Clear(problems.NotProgressing, id)
 			continue
 		}
-		c.problems.raise(id, Problem{
-			Code:  ProblemNotProgressing,
+		c.problems.Raise(id, problems.Problem{
+			Code:  problems.NotProgressing,
 			Title: fmt.Sprintf("%d runners of pool %s have not come online for %s", stuck[id], name, after),
 			Why:   fmt.Sprintf("A runner that is not online after %s is failed and replaced.", snap.Tunables.ProvisionTimeout),
 			Fix:   "Look at the runners' messages and at their host: is the image large and not there yet, does its daemon start, can containers reach GitHub?",
@@ -106,7 +108,7 @@ func (c *Controller) sayUnmatched(us []scheduler.Unmatched) {
 	}
 	c.said.jobs = jobs
 	if len(jobs) == 0 {
-		c.problems.clear(ProblemUnmatched, "")
+		c.problems.Clear(problems.Unmatched, "")
 		return
 	}
 	example := ""
@@ -116,8 +118,8 @@ func (c *Controller) sayUnmatched(us []scheduler.Unmatched) {
 			break
 		}
 	}
-	c.problems.raise("", Problem{
-		Code:  ProblemUnmatched,
+	c.problems.Raise("", problems.Problem{
+		Code:  problems.Unmatched,
 		Title: fmt.Sprintf("%d queued jobs ask for labels that no pool offers", len(jobs)),
 		Why:   "The first of them: " + example + ".",
 		Fix:   "Make a pool with those labels, or change the workflow's runs-on.",

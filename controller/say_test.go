@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 )
 
@@ -25,19 +26,19 @@ func TestWhatIsSaidOfAPass(t *testing.T) {
 	for name, tt := range map[string]struct {
 		snap scheduler.Snapshot
 		plan scheduler.Plan
-		want []string
+		want []problems.Code
 	}{
 		"nothing to say":                 {young, scheduler.Plan{}, nil},
-		"a runner takes long":            {snap, scheduler.Plan{}, []string{ProblemNotProgressing}},
+		"a runner takes long":            {snap, scheduler.Plan{}, []problems.Code{problems.NotProgressing}},
 		"hosts are merely full":          {young, blocked(scheduler.Blocked{Wanted: 1, AtCapacity: true}), nil},
 		"a backoff ends by itself":       {young, blocked(scheduler.Blocked{Wanted: 1, Until: now.Add(time.Minute)}), nil},
-		"no host fits":                   {young, blocked(scheduler.Blocked{Wanted: 1, Causes: []scheduler.Cause{{What: "cordoned", Hosts: 1}}}), []string{ProblemPoolBlocked}},
+		"no host fits":                   {young, blocked(scheduler.Blocked{Wanted: 1, Causes: []scheduler.Cause{{What: "cordoned", Hosts: 1}}}), []problems.Code{problems.PoolBlocked}},
 		"a job of GitHub's own machines": {young, scheduler.Plan{Unmatched: []scheduler.Unmatched{{JobID: "job_1", Hosted: true}}}, nil},
-		"a job that no pool can take":    {young, scheduler.Plan{Unmatched: []scheduler.Unmatched{{JobID: "job_1", Reason: "no pool has gpu"}}}, []string{ProblemUnmatched}},
+		"a job that no pool can take":    {young, scheduler.Plan{Unmatched: []scheduler.Unmatched{{JobID: "job_1", Reason: "no pool has gpu"}}}, []problems.Code{problems.Unmatched}},
 	} {
 		c := &Controller{problems: newProblems(), log: slog.New(slog.DiscardHandler)}
 		c.say(tt.snap, tt.plan)
-		var got []string
+		var got []problems.Code
 		for _, p := range c.Problems() {
 			got = append(got, p.Code)
 		}

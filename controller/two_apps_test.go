@@ -38,7 +38,7 @@ func TestJobRunsInAPoolOfAnotherAppOfItsAccount(t *testing.T) {
 	}
 	id := r.gh.QueueJob(simgithub.JobSpec{Repository: "acme/widgets", Labels: []string{"big"}, Steps: []simgithub.Step{{Run: "wait"}}})
 	r.waitJob(id, simgithub.StatusInProgress, "")
-	if j := r.jobRow(second.ID, id); j.InstallationID != first.InstallationID {
+	if j := r.jobOf(second.ID, id); j.InstallationID != first.InstallationID {
 		t.Fatalf("the job was told of by %s: this test is about the other App", j.InstallationID)
 	}
 	big.Min = 0

@@ -19,6 +19,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
@@ -45,6 +46,10 @@ type Fleet interface {
 	CancelRun(ctx context.Context, j store.Job) error
 	// WatchLogs follows a runner's output. relay.ErrFull when too many do. The caller closes the viewer.
 	WatchLogs(ctx context.Context, r store.Runner) (*relay.Viewer, error)
+	// Problems are what is wrong now.
+	Problems() []problems.Problem
+	// Started is when the controller was started.
+	Started() time.Time
 }
 
 // Options make a server.
@@ -68,6 +73,8 @@ type Options struct {
 	PublicURL string
 	// GitHub asks GitHub; nil is a client with timeouts.
 	GitHub *http.Client
+	// Streams bound the streams of events.
+	Streams Streams
 	// Rest serves the routes outside the API: health, metrics, webhooks and the agents.
 	Rest http.Handler
 }
@@ -96,6 +103,7 @@ type Server struct {
 	router *chi.Mux
 	served map[string]bool // operations that have a handler
 	busy   *inFlight
+	hub    *hub
 	routed http.Handler
 }
 
@@ -124,10 +132,12 @@ func New(o Options) *Server {
 		publicMetrics: o.PublicMetrics, running: o.Running, loadSettings: o.LoadSettings,
 		public: strings.TrimRight(o.PublicURL, "/"), apps: github.NewApps(o.GitHub, o.Now), flows: newFlows(o.Now),
 	}
+	s.hub = newHub(s, o.Streams)
 	s.api = humachi.New(s.router, openAPIConfig(o.Version))
 	s.api.UseMiddleware(s.guard)
 	for _, add := range []func(*Server){
-		addPools, addSetup, addSession, addUsers, addSessions, addTokens, addJoinTokens, addSettings, addAudit, addInstallations, addGitHubApps, addManifest, addDeliveries, addPrewarm, addHosts, addQueue, addRunners, addJobs,
+		addPools, addSetup, addSession, addUsers, addSessions, addTokens, addJoinTokens, addSettings, addAudit, addInstallations, addGitHubApps, addManifest,
+		addDeliveries, addPrewarm, addHosts, addQueue, addRunners, addJobs, addProblems, addStatus, addEvents,
 	} {
 		add(s)
 	}
@@ -135,6 +145,9 @@ func New(o Options) *Server {
 	s.routed = s.wrap(s.router)
 	return s
 }
+
+// Close ends the streams that are open, and refuses new ones. Everything else is still served.
+func (s *Server) Close() { s.hub.close() }
 
 // Handler serves everything to the network.
 func (s *Server) Handler() http.Handler { return s.routed }

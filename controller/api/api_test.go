@@ -17,6 +17,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
 	"github.com/zoomies-fleet/zoomies/controller/events"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/relay"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/store"
@@ -39,6 +40,14 @@ type fleet struct {
 	asked    []string // of GitHub
 	hub      *relay.Hub
 	watch    error
+	problems *problems.Set
+	started  time.Time
+}
+
+func newFleet(now func() time.Time) *fleet {
+	f := &fleet{started: now()}
+	f.problems = problems.NewSet(now, func(problems.Problem, bool) { f.bus.Publish(events.ProblemsChanged, "") })
+	return f
 }
 
 func (f *fleet) Look() {
@@ -96,6 +105,9 @@ func (f *fleet) WatchLogs(_ context.Context, r store.Runner) (*relay.Viewer, err
 	}
 	return v, err
 }
+func (f *fleet) Problems() []problems.Problem { return f.problems.List() }
+
+func (f *fleet) Started() time.Time { return f.started }
 
 // rig is an API over a store with an installation, and users of every kind.
 type rig struct {
@@ -142,7 +154,8 @@ func newRig(t *testing.T) *rig { return newRigWith(t, nil) }
 // newRigWith lets a test change the options.
 func newRigWith(t *testing.T, edit func(*api.Options)) *rig {
 	t.Helper()
-	r := &rig{t: t, fleet: &fleet{}, log: &bytes.Buffer{}, now: &clock{t: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}}
+	r := &rig{t: t, log: &bytes.Buffer{}, now: &clock{t: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}}
+	r.fleet = newFleet(r.now.now)
 	r.store = storetest.OpenWith(t, store.Options{Now: r.now.now})
 	r.seed = storetest.Seed(t, r.store)
 	r.fleet.store, r.fleet.hub = r.store, relay.New(nil)

@@ -19,7 +19,8 @@ type change struct {
 }
 
 // do carries out a mutation and writes its audit row: in the same transaction as the first write of fn, or by itself when fn
-// writes nothing here. A mutation that fails leaves no row.
+// writes nothing here. A mutation that fails leaves no row;
+// one that was carried out is announced to those who follow events.
 func (s *Server) do(ctx context.Context, c change, fn func(context.Context) error) error {
 	r, who := requestOf(ctx), principal(ctx)
 	row := store.AuditRow{
@@ -38,7 +39,11 @@ func (s *Server) do(ctx context.Context, c change, fn func(context.Context) erro
 		return err
 	}
 	r.audit = a
-	return s.store.AppendAudit(ctx, a)
+	if err := s.store.AppendAudit(ctx, a); err != nil {
+		return err
+	}
+	s.announce(c.kind, c.id)
+	return nil
 }
 
 func auditText(v any) (string, error) {

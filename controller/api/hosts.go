@@ -7,7 +7,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -168,7 +167,6 @@ func (s *Server) changeHost(ctx context.Context, id string, edit func(*Host), wr
 	if err != nil {
 		return nil, err
 	}
-	s.fleet.Events().Publish(events.HostChanged, id)
 	s.fleet.Look()
 	now, err := s.host(ctx, id)
 	return &hostOutput{now}, err
@@ -186,7 +184,6 @@ func (s *Server) deleteHost(ctx context.Context, in *HostPath) (*struct{}, error
 		return s.store.DeleteHost(ctx, in.ID)
 	})
 	if err == nil {
-		s.fleet.Events().Publish(events.HostChanged, in.ID)
 		s.fleet.Look()
 	}
 	return nil, err

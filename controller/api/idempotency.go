@@ -63,7 +63,7 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		claim := &store.Claim{ID: store.ClaimID(who.ID, key), RequestHash: requestHash(r, body)}
+		claim := &store.Claim{ID: store.ClaimID(who.ID, key), RequestHash: requestHash(r, key, body)}
 		if !s.busy.begin(claim.ID) {
 			s.writeProblem(w, r, problem(http.StatusConflict, "The request with this idempotency key is being carried out.", "Send it again in a moment."))
 			return
@@ -73,9 +73,10 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 	})
 }
 
-func requestHash(r *http.Request, body []byte) string {
+// requestHash covers the key, which is kept nowhere: a body may hold a password, which must not be found by hashing guesses.
+func requestHash(r *http.Request, key string, body []byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s\x00%s\x00", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))
+	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00", key, r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))
 	h.Write(body)
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -29,9 +29,9 @@ type CheckFinding struct {
 }
 
 const (
-	levelOK      = "ok"
-	levelWarning = "warning"
-	levelError   = "error"
+	checkOK      = "ok"
+	checkWarning = "warning"
+	checkError   = "error"
 )
 
 type checkOutput struct{ Body InstallationCheck }
@@ -59,7 +59,7 @@ func (s *Server) checkInstallation(ctx context.Context, in *InstallationPath) (*
 		return nil, ctx.Err()
 	}
 	result := InstallationCheck{CheckedAt: c.now, Findings: c.findings}
-	result.OK = !slices.ContainsFunc(c.findings, func(f CheckFinding) bool { return f.Level == levelError })
+	result.OK = !slices.ContainsFunc(c.findings, func(f CheckFinding) bool { return f.Level == checkError })
 	// It changes nothing, and who had GitHub asked is worth knowing all the same.
 	err = s.do(ctx, change{kind: "installation", id: row.ID, name: row.Name, after: result}, func(context.Context) error { return nil })
 	return &checkOutput{result}, err
@@ -84,36 +84,36 @@ func (c *installationCheck) say(level, code, fix, format string, args ...any) {
 // run asks one thing after the other, and stops where the next would say nothing new.
 func (c *installationCheck) run(ctx context.Context, apps *github.Apps) {
 	if github.Held(c.now, c.row.HoldUntil) {
-		c.say(levelError, "hold", "Check again after that.", "GitHub asked the fleet to wait until %s: %s. It was not asked now.",
+		c.say(checkError, "hold", "Check again after that.", "GitHub asked the fleet to wait until %s: %s. It was not asked now.",
 			c.row.HoldUntil.UTC().Format(time.RFC3339), c.row.HoldReason)
 		return
 	}
 	app, err := apps.App(c.row.BaseURL, c.row.AppID, c.row.PrivateKey)
 	if err != nil {
-		c.say(levelError, "key", c.keyFix(), "%s", sentence(err))
+		c.say(checkError, "key", c.keyFix(), "%s", sentence(err))
 		return
 	}
 	if c.app, err = app.Details(ctx); err != nil {
 		c.failed("key", c.keyFix(), err)
 		return
 	}
-	c.say(levelOK, "key", "", "GitHub knows the App %s by this key.", c.app.Name)
+	c.say(checkOK, "key", "", "GitHub knows the App %s by this key.", c.app.Name)
 	in, err := app.Installation(ctx, c.row.InstallationID)
 	switch {
 	case errors.Is(err, github.ErrNotFound):
-		c.say(levelError, "installation", "Install the App again ("+c.app.HTMLURL+"/installations/new) and connect that installation; this one can be deleted.",
+		c.say(checkError, "installation", "Install the App again ("+c.app.HTMLURL+"/installations/new) and connect that installation; this one can be deleted.",
 			"The App is not installed under the number %d any more.", c.row.InstallationID)
 		return
 	case err != nil:
 		c.failed("installation", "", err)
 		return
 	case in.SuspendedAt != nil:
-		c.say(levelError, "installation", "Lift the suspension on "+in.HTMLURL+".", "The installation is suspended since %s.", in.SuspendedAt.UTC().Format(time.RFC3339))
+		c.say(checkError, "installation", "Lift the suspension on "+in.HTMLURL+".", "The installation is suspended since %s.", in.SuspendedAt.UTC().Format(time.RFC3339))
 	default:
-		c.say(levelOK, "installation", "", "The App is installed on %s.", in.Account.Name())
+		c.say(checkOK, "installation", "", "The App is installed on %s.", in.Account.Name())
 	}
 	if !strings.EqualFold(in.Account.Name(), c.row.Account) {
-		c.say(levelError, "account", "Change the installation's account to "+in.Account.Name()+".", "GitHub calls the account %s, and here it is %s: deliveries and runners miss each other.", in.Account.Name(), c.row.Account)
+		c.say(checkError, "account", "Change the installation's account to "+in.Account.Name()+".", "GitHub calls the account %s, and here it is %s: deliveries and runners miss each other.", in.Account.Name(), c.row.Account)
 	}
 	c.permissions(in)
 	if c.webhook(ctx, app, in) {
@@ -137,7 +137,7 @@ func (c *installationCheck) failed(code, fix string, err error) {
 	default:
 		fix = "Check that this machine reaches GitHub: its name resolution, its proxy, its certificates."
 	}
-	c.say(levelError, code, fix, "%s", sentence(err))
+	c.say(checkError, code, fix, "%s", sentence(err))
 }
 
 // permission is one that the fleet needs, and what is missing below each level of it, the least level first.
@@ -151,16 +151,16 @@ type tier struct{ level, severity, without string }
 // needed lists the permissions that an account's runners need.
 func needed(accountType string, organisationRunners, repositoryRunners bool) []permission {
 	organisation := accountType == accountOrganization
-	all := []permission{{"metadata", []tier{{"read", levelError, "repositories cannot be listed"}}}}
+	all := []permission{{"metadata", []tier{{"read", checkError, "repositories cannot be listed"}}}}
 	if organisation && (organisationRunners || !repositoryRunners) {
-		all = append(all, permission{"organization_self_hosted_runners", []tier{{"write", levelError, "runners cannot be registered at the organisation"}}})
+		all = append(all, permission{"organization_self_hosted_runners", []tier{{"write", checkError, "runners cannot be registered at the organisation"}}})
 	}
 	if !organisation || repositoryRunners {
-		all = append(all, permission{"administration", []tier{{"write", levelError, "runners cannot be registered at repositories"}}})
+		all = append(all, permission{"administration", []tier{{"write", checkError, "runners cannot be registered at repositories"}}})
 	}
 	return append(all, permission{"actions", []tier{
-		{"read", levelError, "jobs cannot be seen"},
-		{"write", levelWarning, "jobs cannot be run again or cancelled from here"},
+		{"read", checkError, "jobs cannot be seen"},
+		{"write", checkWarning, "jobs cannot be run again or cancelled from here"},
 	}})
 }
 
@@ -175,7 +175,7 @@ func (c *installationCheck) permissions(in github.AppInstallation) {
 		code, want := "permission."+p.name, p.tiers[len(p.tiers)-1].level
 		i := slices.IndexFunc(p.tiers, func(t tier) bool { return !grants(in.Permissions, p.name, t.level) })
 		if i < 0 {
-			c.say(levelOK, code, "", "The App has %s access to %s.", want, p.name)
+			c.say(checkOK, code, "", "The App has %s access to %s.", want, p.name)
 			continue
 		}
 		fix := fmt.Sprintf("Give the App %s access to %s on %s/permissions, then accept it on %s.", want, p.name, c.settings(), in.HTMLURL)
@@ -208,24 +208,24 @@ func (c *installationCheck) webhook(ctx context.Context, app *github.App, in git
 		return false
 	case err != nil, hook.URL == "":
 		fix := "Where GitHub can reach the controller, set a webhook on " + c.settings() + ", with its secret and the event Workflow jobs. Else leave it: polling finds every job."
-		c.say(levelWarning, "webhook", fix, "The App has no webhook: jobs are found by polling, up to github.poll_interval late.")
+		c.say(checkWarning, "webhook", fix, "The App has no webhook: jobs are found by polling, up to github.poll_interval late.")
 		return false
 	case want == "":
-		c.say(levelOK, "webhook", "Set public_url to have it compared.", "The App's webhook goes to %s.", hook.URL)
+		c.say(checkOK, "webhook", "Set public_url to have it compared.", "The App's webhook goes to %s.", hook.URL)
 	case strings.TrimRight(hook.URL, "/") != want:
-		c.say(levelWarning, "webhook", "Set it to "+want+" on "+c.settings()+", unless something in between passes it on.", "The App's webhook goes to %s, and this controller is %s.", hook.URL, c.public)
+		c.say(checkWarning, "webhook", "Set it to "+want+" on "+c.settings()+", unless something in between passes it on.", "The App's webhook goes to %s, and this controller is %s.", hook.URL, c.public)
 	case hook.Unverified():
-		c.say(levelWarning, "webhook", "Turn SSL verification on, on "+c.settings()+".", "The App's webhook does not check whom it speaks to.")
+		c.say(checkWarning, "webhook", "Turn SSL verification on, on "+c.settings()+".", "The App's webhook does not check whom it speaks to.")
 	default:
-		c.say(levelOK, "webhook", "", "The App's webhook goes to %s.", hook.URL)
+		c.say(checkOK, "webhook", "", "The App's webhook goes to %s.", hook.URL)
 	}
 	if c.row.WebhookSecret.Empty() {
-		c.say(levelWarning, "webhook_secret", "Set a secret on "+c.settings()+" and give it to this installation.", "No webhook secret is known: every delivery is refused.")
+		c.say(checkWarning, "webhook_secret", "Set a secret on "+c.settings()+" and give it to this installation.", "No webhook secret is known: every delivery is refused.")
 	}
 	if !slices.Contains(in.Events, "workflow_job") {
-		c.say(levelWarning, "event", "Subscribe the App to Workflow jobs on "+c.settings()+"/permissions.", "The App does not tell of jobs: they are found by polling.")
+		c.say(checkWarning, "event", "Subscribe the App to Workflow jobs on "+c.settings()+"/permissions.", "The App does not tell of jobs: they are found by polling.")
 	} else {
-		c.say(levelOK, "event", "", "The App tells of jobs.")
+		c.say(checkOK, "event", "", "The App tells of jobs.")
 	}
 	return true
 }
@@ -243,13 +243,13 @@ func (c *installationCheck) deliveries(ctx context.Context, app *github.App) {
 		return d.InstallationID == 0 || d.InstallationID == c.row.InstallationID
 	})
 	if i < 0 {
-		c.say(levelOK, "deliveries", "", "GitHub has sent nothing yet.")
+		c.say(checkOK, "deliveries", "", "GitHub has sent nothing yet.")
 		return
 	}
 	d := all[i]
 	at := d.DeliveredAt.UTC().Format(time.RFC3339)
 	if !d.Failed() {
-		c.say(levelOK, "deliveries", "", "GitHub's last delivery, at %s, was taken.", at)
+		c.say(checkOK, "deliveries", "", "GitHub's last delivery, at %s, was taken.", at)
 		return
 	}
 	fix := "Make the webhook's address reachable for GitHub; until then polling finds every job."
@@ -259,5 +259,5 @@ func (c *installationCheck) deliveries(ctx context.Context, app *github.App) {
 	case http.StatusNotFound:
 		fix = "The webhook's path has to be " + webhookPath() + "."
 	}
-	c.say(levelWarning, "deliveries", fix, "GitHub's last delivery, at %s, failed: %d %.200s.", at, d.StatusCode, d.Status)
+	c.say(checkWarning, "deliveries", fix, "GitHub's last delivery, at %s, failed: %d %.200s.", at, d.StatusCode, d.Status)
 }

@@ -76,7 +76,7 @@ func faultOf(j store.Job) (fault, why string) {
 type JobTimeline struct {
 	JobID    string         `json:"job_id"`
 	State    string         `json:"state"`
-	RunnerID string         `json:"runner_id" doc:"Empty while it has no runner of ours"`
+	RunnerID string         `json:"runner_id" doc:"The runner that has it, or while it waits the one that was made for it, which another job may get; empty for none"`
 	Runner   string         `json:"runner" doc:"Its name"`
 	PoolID   string         `json:"pool_id"`
 	HostID   string         `json:"host_id"`
@@ -137,12 +137,12 @@ func (s *Server) jobTimeline(ctx context.Context, in *JobPath) (*jobTimelineOutp
 	steps := []TimelineStep{
 		{What: "queued", At: j.QueuedAt}, {What: "seen", At: j.SeenAt},
 	}
-	if j.RunnerID != "" {
-		r, err := s.store.Runner(ctx, j.RunnerID)
-		if err != nil && !errors.Is(err, store.ErrNotFound) { // its row may be older than the fleet remembers
-			return nil, err
-		}
-		t.PoolID, t.HostID = r.PoolID, r.HostID
+	r, err := s.runnerOf(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	if r.ID != "" {
+		t.RunnerID, t.Runner, t.PoolID, t.HostID = r.ID, r.Name, r.PoolID, r.HostID
 		steps = append(steps, TimelineStep{What: "runner_created", At: r.CreatedAt, Why: r.Reason},
 			TimelineStep{What: "container_started", At: r.StartedAt}, TimelineStep{What: "registered", At: r.RegisteredAt})
 	}
@@ -151,6 +151,26 @@ func (s *Server) jobTimeline(ctx context.Context, in *JobPath) (*jobTimelineOutp
 	t.Steps = timeline(steps...)
 	t.WaitedMS, t.RanMS = between(j.QueuedAt, j.StartedAt), between(j.StartedAt, j.CompletedAt)
 	return &jobTimelineOutput{t}, nil
+}
+
+// runnerOf is the runner that has a job, or while it waits the one that was made for it; a zero one when there is none, or its row is
+// older than the fleet remembers.
+func (s *Server) runnerOf(ctx context.Context, j store.Job) (store.Runner, error) {
+	if j.RunnerID != "" {
+		r, err := s.store.Runner(ctx, j.RunnerID)
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		return r, err
+	}
+	if j.State != store.JobQueued {
+		return store.Runner{}, nil
+	}
+	made, err := s.store.RunnerPage(ctx, store.RunnerPage{Live: true, Demand: j.ID, Limit: 1})
+	if err != nil || len(made) == 0 {
+		return store.Runner{}, err
+	}
+	return made[0], nil
 }
 
 // between is nil while one of the two has not happened. Clocks differ: less than nothing is nothing.
@@ -201,7 +221,7 @@ func (s *Server) githubProblem(err error) error {
 	case errors.Is(err, github.ErrNotFound):
 		return problem(http.StatusConflict, "GitHub has no such job any more, or does not show it to the App.", "Look at its repository at GitHub: was the run deleted, is the App still installed there?")
 	case errors.Is(err, github.ErrUnauthorized):
-		return problem(http.StatusBadGateway, "GitHub does not let the App do that. "+reason,
+		return problem(http.StatusConflict, "GitHub does not let the App do that. "+reason,
 			"Give the App the repository permission Actions: read and write, and have the account's owner accept it; then send it again.")
 	case errors.Is(err, github.ErrUnknown):
 		return problem(http.StatusBadGateway, "GitHub's answer was lost: it may have done it.", "Look at the workflow run at GitHub before you send it again.")

@@ -102,8 +102,17 @@ func TestAJobsTimeline(t *testing.T) {
 	if len(got.Steps) != 2 || got.WaitedMS != nil || got.RunnerID != "" {
 		t.Errorf("queued: %+v", got)
 	}
-	run := r.runners(r.seed.Pool, 1)[0]
+	rows := []store.Runner{{Name: "made-for-it", PoolID: r.seed.Pool.ID, HostID: r.seed.Host.ID, InstallationID: r.seed.Installation.ID, DemandJobID: j.ID}}
+	if err := r.store.CreateRunners(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	run := rows[0]
+	r.now.step(time.Second)
 	r.moved(run.ID, store.RunnerRegistering, store.RunnerIdle)
+	got = into[api.JobTimeline](r.call(viewer, "GET", at, nil).want(200))
+	if len(got.Steps) != 5 || got.RunnerID != run.ID || got.Runner != "made-for-it" || got.WaitedMS != nil {
+		t.Errorf("with a runner on its way: %+v", got)
+	}
 	start := r.now.now()
 	r.job(r.seed.Installation, 1, func(u *store.JobUpdate) {
 		u.State, u.StartedAt, u.RunnerName = store.JobInProgress, start, run.Name
@@ -205,7 +214,7 @@ func TestAJobIsRunAgainAndCancelled(t *testing.T) {
 		"refused":       {&github.CallError{}, 502, "could not be asked"},
 		"in no state":   {fmt.Errorf("x: %w", github.ErrRefused), 409, "GitHub refused"},
 		"gone":          {github.ErrNotFound, 409, "no such job"},
-		"no permission": {github.ErrUnauthorized, 502, "Actions: read and write"},
+		"no permission": {github.ErrUnauthorized, 409, "Actions: read and write"},
 		"lost":          {github.ErrUnknown, 502, "may have done it"},
 		"held":          {&github.LimitError{Until: r.now.now().Add(time.Minute), Reason: "secondary limit"}, 503, "secondary limit"},
 		"ours":          {errors.New("the disk is full"), 500, "request_id"},

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// maxPage is how many objects a page holds at most.
+const maxPage = 500
+
 // Page is one page of a list.
 type Page[T any] struct {
 	Items      []T    `json:"items" nullable:"false" doc:"The objects, in the order asked for"`

@@ -51,12 +51,12 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 			r := newRig(t)
 			_, foreign := r.neighbour()
 			path := r.pathOf(g)
-			if got := r.status("", g, path); got != http.StatusUnauthorized {
+			if got := r.statusOf("", g, path); got != http.StatusUnauthorized {
 				t.Errorf("a stranger: got %d", got)
 			}
 			for _, c := range r.callers(foreign) {
-				got := r.status(c.token, g, path)
-				hidden := got == http.StatusNotFound && narrowed(c.grants) && g.Object != auth.Listed
+				got := r.statusOf(c.token, g, path)
+				hidden := got == http.StatusNotFound && narrowed(c.grants) && g.Object != auth.Listed && g.Access != auth.AnyUser
 				if want := mayCall(g, c.grants); want != (got != http.StatusForbidden && got != http.StatusUnauthorized && !hidden) {
 					t.Errorf("%s: got %d, may call it: %v", c.name, got, want)
 				}
@@ -64,11 +64,11 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 			wrong := r.tokenOf(r.user("sam", over(auth.Platform)), slices.DeleteFunc(auth.TokenScopes(), func(scope string) bool {
 				return scope == "*" || strings.HasPrefix(scope, string(g.Area)+":")
 			})...)
-			if got := r.status(wrong, g, path); got != http.StatusForbidden {
+			if got := r.statusOf(wrong, g, path); got != http.StatusForbidden {
 				t.Errorf("a token without the scope: got %d", got)
 			}
 			if g.Writes() {
-				if got := r.status(r.tokenOf(r.user("rita", over(auth.Platform)), string(g.Area)+":read"), g, path); got != http.StatusForbidden {
+				if got := r.statusOf(r.tokenOf(r.user("rita", over(auth.Platform)), string(g.Area)+":read"), g, path); got != http.StatusForbidden {
 					t.Errorf("a token that may only read: got %d", got)
 				}
 			}
@@ -110,8 +110,8 @@ func (r *rig) callers(foreign store.Pool) []caller {
 	return cs
 }
 
-// status makes the request with an empty object and reads no body: a stream has no end.
-func (r *rig) status(token string, g auth.Guard, path string) int {
+// statusOf makes the request with an empty object and reads no body: a stream has no end.
+func (r *rig) statusOf(token string, g auth.Guard, path string) int {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

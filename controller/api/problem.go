@@ -55,6 +55,12 @@ func problem(status int, detail, fix string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Fix: fix}
 }
 
+// after says in how many seconds to try again.
+func (p *Problem) after(seconds int) *Problem {
+	p.retryAfter = seconds
+	return p
+}
+
 func notFound(kind, id string) *Problem {
 	return problem(http.StatusNotFound, fmt.Sprintf("There is no %s %.64s.", kind, id), "List what there is to see the IDs.")
 }

@@ -5,10 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-chi/chi/v5"
 
 	"github.com/zoomies-fleet/zoomies/controller/auth"
@@ -35,6 +40,26 @@ type LogLost struct {
 type LogEnd struct {
 	Reason  string `json:"reason" enum:"ended,gone,broken,failed" doc:"Whether it is worth watching again: broken is"`
 	Message string `json:"message" doc:"A sentence"`
+}
+
+// describeStream adds an operation that answers with server-sent events to the API's description: raw handlers are not in it by
+// themselves. Each event's data is of its type, in JSON.
+func (s *Server) describeStream(id string, params []*huma.Param, events map[string]any) {
+	op := s.operation(mustFind(id))
+	op.Parameters = append(op.Parameters, params...)
+	schemas := s.api.OpenAPI().Components.Schemas
+	var says []string
+	for _, name := range slices.Sorted(maps.Keys(events)) {
+		ref := schemas.Schema(reflect.TypeOf(events[name]), true, name)
+		says = append(says, fmt.Sprintf("event %s with a %s", name, strings.TrimPrefix(ref.Ref, "#/components/schemas/")))
+	}
+	op.Description += " Server-sent events: " + strings.Join(says, ", ") + "."
+	op.Responses = map[string]*huma.Response{
+		"200":     {Description: "The events, as they come", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}},
+		"default": {Description: "Error", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: schemas.Schema(reflect.TypeFor[Problem](), true, "")}}},
+	}
+	op.Errors = nil
+	s.api.OpenAPI().AddOperation(&op)
 }
 
 func (s *Server) watchRunnerLogs(w http.ResponseWriter, r *http.Request) {

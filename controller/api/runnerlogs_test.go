@@ -146,6 +146,22 @@ func TestAViewerWhoLeavesIsTakenOut(t *testing.T) {
 	}
 }
 
+func TestTheStreamIsInTheDescription(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	op := r.server.OpenAPI().Paths["/api/v1/runners/{id}/logs"].Get
+	if op == nil || op.Responses["200"].Content["text/event-stream"] == nil || !strings.Contains(op.Description, "event lost with a LogLost") || len(op.Parameters) != 1 {
+		t.Errorf("%+v", op)
+	}
+	all := r.server.OpenAPI().Components.Schemas.Map()
+	for _, name := range []string{"LogChunk", "LogEnd", "LogLost", "Problem", "Host", "Runner", "Job", "Queue", "Explanation"} {
+		if all[name] == nil {
+			t.Errorf("no schema %s", name)
+		}
+	}
+	r.call("", "GET", "/api/v1/openapi.yaml", nil).want(200)
+}
+
 func TestWhoMayWatchARunner(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -86,6 +86,9 @@ func addRunners(s *Server) {
 	register(s, "get-runner-timeline", s.runnerTimeline)
 	register(s, "stop-runner", s.stopRunner)
 	s.raw("watch-runner-logs", s.watchRunnerLogs)
+	s.describeStream("watch-runner-logs", []*huma.Param{{
+		Name: "id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(64)}, Description: "The runner's ID",
+	}}, map[string]any{"log": LogChunk{}, "lost": LogLost{}, "end": LogEnd{}})
 }
 
 func (s *Server) listRunners(ctx context.Context, in *listRunners) (*runnersOutput, error) {

@@ -95,6 +95,9 @@ func TestAFleetIsClaimedOnce(t *testing.T) {
 		t.Errorf("audit log: %+v", rows)
 	}
 	for _, row := range rows {
+		if strings.Contains(row.After, "0001-01-01") {
+			t.Errorf("a time that is none is in the audit log: %+v", row)
+		}
 		if strings.Contains(row.Before+row.After, password) || strings.Contains(row.Before+row.After, "argon2") {
 			t.Errorf("a password is in the audit log: %+v", row)
 		}

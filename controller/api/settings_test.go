@@ -31,10 +31,15 @@ func TestASettingIsSetAndReset(t *testing.T) {
 	}
 	tag := got.header.Get("ETag")
 	v := into[api.Setting](r.call(root, "PUT", path, map[string]any{"value": "2m"}, "If-Match", tag).want(200))
-	if v.Value != "2m0s" || v.Source != "database" || *v.DatabaseValue != "2m" || !v.RestartRequired || v.Effect != "restart" {
+	if v.Value != "2m0s" || v.Source != "database" || *v.DatabaseValue != "2m" || v.RestartRequired || v.Effect != "live" {
 		t.Errorf("after: %+v", v)
 	}
 	r.call(root, "PUT", path, map[string]any{"value": "3m"}, "If-Match", tag).want(412)
+	const late = "/api/v1/settings/metrics.public"
+	if v := into[api.Setting](r.call(root, "PUT", late, map[string]any{"value": "true"}).want(200)); !v.RestartRequired || v.Effect != "restart" {
+		t.Errorf("one that needs a restart: %+v", v)
+	}
+	r.call(root, "DELETE", late, nil).want(204)
 	list := into[api.Page[api.Setting]](r.call(root, "GET", "/api/v1/settings?source=database", nil).want(200))
 	if len(list.Items) != 1 || list.Items[0].Key != "github.poll_interval" {
 		t.Errorf("from the database: %+v", list)
@@ -43,11 +48,11 @@ func TestASettingIsSetAndReset(t *testing.T) {
 	if v := into[api.Setting](r.call(root, "GET", path, nil).want(200)); v.Value != "1m0s" || v.RestartRequired {
 		t.Errorf("after the reset: %+v", v)
 	}
-	if r.fleet.applied != 2 {
+	if r.fleet.applied != 4 {
 		t.Errorf("applied %d times", r.fleet.applied)
 	}
 	rows := r.audit()
-	if len(rows) != 2 || rows[1].Action != "set-setting" || rows[1].ObjectID != "github.poll_interval" || !strings.Contains(rows[1].Before, `"value":"1m0s"`) || !strings.Contains(rows[1].After, `"value":"2m0s"`) {
+	if len(rows) != 4 || rows[3].Action != "set-setting" || rows[3].ObjectID != "github.poll_interval" || !strings.Contains(rows[3].Before, `"value":"1m0s"`) || !strings.Contains(rows[3].After, `"value":"2m0s"`) {
 		t.Errorf("audit log: %+v", rows)
 	}
 }

@@ -47,6 +47,7 @@ func (s *Server) claimFleet(ctx context.Context, in *claimFleet) (*userOutput, e
 	if err != nil {
 		return nil, signInProblem(err)
 	}
+	u.CreatedAt, u.UpdatedAt = s.now(), s.now()
 	by := principal(ctx)
 	if !local {
 		by = auth.Principal{Kind: auth.KindUser, ID: u.ID, Name: u.Name, UserID: u.ID}

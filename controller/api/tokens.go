@@ -122,7 +122,7 @@ func (s *Server) createToken(ctx context.Context, in *createToken) (*createdToke
 	if err != nil {
 		return nil, err
 	}
-	t := store.APIToken{ID: store.NewID(store.IDToken), Name: in.Body.Name, UserID: owner.ID}
+	t := store.APIToken{ID: store.NewID(store.IDToken), Name: in.Body.Name, UserID: owner.ID, CreatedAt: s.now()}
 	if t.Grants, err = s.tokenGrants(ctx, who, owner, in.Body.Grants); err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func (s *Server) createUser(ctx context.Context, in *createUser) (*userOutput, e
 	if err := signin.CheckPassword(in.Body.Name, in.Body.Password); err != nil {
 		return nil, invalid("body.password", "%s", err)
 	}
-	u := store.User{ID: store.NewID(store.IDUser), Name: in.Body.Name, Source: "local", Grants: grantRows(in.Body.Grants)}
+	u := store.User{ID: store.NewID(store.IDUser), Name: in.Body.Name, Source: "local", Grants: grantRows(in.Body.Grants), CreatedAt: s.now(), UpdatedAt: s.now()}
 	if u.PasswordHash, err = s.signin.Hash(ctx, in.Body.Password); err != nil {
 		return nil, err
 	}

@@ -51,11 +51,11 @@ func TestAUserFromTheirMakingToTheirEnd(t *testing.T) {
 
 	var did []string
 	for _, row := range r.audit() {
-		if row.ActorName != "root/"+strings.TrimPrefix(row.ActorName, "root/") && row.Action != "sign-in" || row.RequestID == "" {
+		if !strings.HasPrefix(row.ActorName, "root/") && row.Action != "sign-in" || row.RequestID == "" {
 			t.Errorf("audit row %+v", row)
 		}
-		if all := row.Before + row.After; strings.Contains(all, "horse") || strings.Contains(all, "argon2") {
-			t.Errorf("a password is in the audit log: %+v", row)
+		if all := row.Before + row.After; strings.Contains(all, "horse") || strings.Contains(all, "argon2") || strings.Contains(all, "0001-01-01") {
+			t.Errorf("a password, or a time that is none, is in the audit log: %+v", row)
 		}
 		did = append(did, row.Action)
 	}

@@ -105,17 +105,34 @@ func (s *Server) identify(next http.Handler) http.Handler {
 	})
 }
 
+// credentials are how a credential is checked.
+type credentials struct {
+	token, session func(context.Context, string) (auth.Principal, error)
+}
+
 // who is the principal of the request's credential: an API token before a session.
 func (s *Server) who(r *http.Request) (auth.Principal, error) {
+	return s.whoBy(r, credentials{s.signin.Token, s.signin.Session})
+}
+
+// stillWho is who, asked again while the request is still being answered.
+func (s *Server) stillWho(r *http.Request) (auth.Principal, error) {
+	if who := principal(r.Context()); who.Kind == auth.KindLocal {
+		return who, nil
+	}
+	return s.whoBy(r, credentials{s.signin.StillToken, s.signin.StillSession})
+}
+
+func (s *Server) whoBy(r *http.Request, check credentials) (auth.Principal, error) {
 	if h := r.Header.Get("Authorization"); h != "" {
 		scheme, token, _ := strings.Cut(h, " ")
 		if !strings.EqualFold(scheme, "Bearer") {
 			return auth.Principal{}, signin.ErrCredential
 		}
-		return s.signin.Token(r.Context(), strings.TrimSpace(token))
+		return check.token(r.Context(), strings.TrimSpace(token))
 	}
 	if c, err := r.Cookie(s.cookieName()); err == nil && !beginsSession(r) {
-		return s.signin.Session(r.Context(), c.Value)
+		return check.session(r.Context(), c.Value)
 	}
 	return auth.Principal{}, nil
 }

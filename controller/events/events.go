@@ -9,13 +9,16 @@ type Kind string
 
 // The kinds of event.
 const (
-	JobChanged    Kind = "job.changed"
-	RunnerChanged Kind = "runner.changed"
-	HostChanged   Kind = "host.changed"
-	TaskWritten   Kind = "task.written"
+	JobChanged          Kind = "job.changed"
+	RunnerChanged       Kind = "runner.changed"
+	HostChanged         Kind = "host.changed"
+	PoolChanged         Kind = "pool.changed"
+	InstallationChanged Kind = "installation.changed"
+	ProblemsChanged     Kind = "problems.changed" // the list of what stands; it has no ID
+	TaskWritten         Kind = "task.written"
 )
 
-// Event says that a row changed; whoever cares reads the row.
+// Event says that a row was made, changed or deleted; whoever cares reads the row.
 type Event struct {
 	Kind Kind
 	ID   string

@@ -25,10 +25,17 @@ func (s *Store) Undismiss(ctx context.Context, userID string, d Dismissal) error
 	return errorf(err, "show problem %s again", d.Code)
 }
 
+func scanDismissal(row scanner) (d Dismissal, err error) { return d, row.Scan(&d.Code, &d.Subject) }
+
+// DismissedProblems returns what anybody has hidden.
+func (s *Store) DismissedProblems(ctx context.Context) ([]Dismissal, error) {
+	list, err := all(ctx, s.readers, scanDismissal, "SELECT DISTINCT code, subject FROM dismissals ORDER BY code, subject")
+	return list, errorf(err, "list the dismissals")
+}
+
 // Dismissals returns what a user has hidden.
 func (s *Store) Dismissals(ctx context.Context, userID string) ([]Dismissal, error) {
-	scan := func(row scanner) (d Dismissal, err error) { return d, row.Scan(&d.Code, &d.Subject) }
-	list, err := all(ctx, s.readers, scan, "SELECT code, subject FROM dismissals WHERE user_id = ? ORDER BY code, subject", userID)
+	list, err := all(ctx, s.readers, scanDismissal, "SELECT code, subject FROM dismissals WHERE user_id = ? ORDER BY code, subject", userID)
 	return list, errorf(err, "list the dismissals of %s", userID)
 }
 

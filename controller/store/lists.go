@@ -94,6 +94,7 @@ type RunnerPage struct {
 	States                   []RunnerState
 	Live                     bool // neither removed nor failed
 	Pool, Host, Installation string
+	Demand                   string    // made for this job
 	Within                   []*Within // each must hold
 	After                    After     // by CreatedAt
 	Limit                    int
@@ -107,7 +108,7 @@ func (p RunnerPage) query() (string, []any) {
 	if p.Live {
 		w.add(liveRunner)
 	}
-	w.equal("pool_id", p.Pool, "host_id", p.Host, "installation_id", p.Installation)
+	w.equal("pool_id", p.Pool, "host_id", p.Host, "installation_id", p.Installation, "demand_job_id", p.Demand)
 	for _, x := range p.Within {
 		x.in(&w, "installation_id", "pool_id")
 	}

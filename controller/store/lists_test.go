@@ -21,6 +21,7 @@ func TestPagesAreReadThroughAnIndex(t *testing.T) {
 		"runners":         RunnerPage{Limit: 100},
 		"more runners":    RunnerPage{Limit: 100, After: at, Host: "h", Within: within},
 		"live runners":    RunnerPage{Limit: 100, After: at, Live: true},
+		"made for a job":  RunnerPage{Limit: 1, Live: true, Demand: "j"},
 		"failed runners":  RunnerPage{Limit: 100, After: at, States: []RunnerState{RunnerFailed}},
 		"queued jobs":     JobPage{Limit: 100, After: at, States: []JobState{JobQueued}},
 		"nothing at all":  JobPage{Limit: 100, Within: []*Within{{}}},

@@ -26,6 +26,8 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 		"leases that ended":       selectTask + " WHERE state = 'leased' AND lease_until <= 5 ORDER BY seq",
 		"the next lease end":      "SELECT lease_until FROM tasks WHERE state = 'leased' ORDER BY lease_until LIMIT 1",
 		"the last task":           "SELECT MAX(seq) FROM tasks",
+		"counts of jobs":          selectJobCounts,
+		"counts of runners":       selectRunnerCounts,
 	} {
 		plan, err := s.Plan(t.Context(), query)
 		if err != nil {

@@ -163,7 +163,8 @@ func ownerLeft(ctx context.Context, t *tx) error {
 func (s *Store) SetPassword(ctx context.Context, id, old, hash, keepSession string) error {
 	now := s.now()
 	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {
-		n, err := exec(ctx, t, "UPDATE users SET password_hash = ?, updated_at = ? WHERE id = ? AND password_hash = ? AND NOT disabled", hash, micros(now), id, old)
+		n, err := exec(ctx, t, "UPDATE users SET password_hash = ?, updated_at = ? WHERE id = ? AND password_hash = ? AND NOT disabled",
+			hash, micros(now), id, old)
 		if err != nil {
 			return err
 		} else if n != 1 {

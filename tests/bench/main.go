@@ -1,6 +1,6 @@
 // Command bench measures what a user waits for and what the controller can take, and prints one JSON object as its last line:
-// the stages of a start against plain `podman run`, scheduling decisions, and webhook ingest against the disk's own fsync. It
-// judges nothing: it exits 0 unless something could not be run. See docs/performance.md.
+// the stages of a start against plain `podman run`, scheduling decisions, webhook ingest against the disk's own fsync, and what
+// those cost who follow events. It judges nothing: it exits 0 unless something could not be run. See docs/performance.md.
 package main
 
 import (
@@ -36,6 +36,7 @@ type report struct {
 	Demo    *demoReport   `json:"demo,omitempty"`
 	Decide  []decideRow   `json:"decide,omitempty"`
 	Ingest  *ingestReport `json:"ingest,omitempty"`
+	Events  *eventsReport `json:"events,omitempty"`
 	Goals   []goal        `json:"goals"`
 }
 
@@ -52,7 +53,7 @@ func newGoal(what string, atMost, measured float64) goal {
 }
 
 // parts of the benchmark, in their order.
-var parts = []string{"demo", "decide", "ingest"}
+var parts = []string{"demo", "decide", "ingest", "events"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,6 +66,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	if len(args) == 2 && args[0] == eventsServer {
+		return serveEvents(ctx, args[1], os.Stdin, out)
+	}
 	o, err := parse(args, progress)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -95,6 +99,8 @@ func (r *report) measure(ctx context.Context, part string, o options) (err error
 		r.Decide, goals, err = measureDecide(ctx, o)
 	case "ingest":
 		r.Ingest, err = measureIngest(ctx, o)
+	case "events":
+		r.Events, goals, err = measureEvents(ctx, o)
 	}
 	r.Goals = append(r.Goals, goals...)
 	return err

@@ -28,7 +28,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/backend"
 	"github.com/zoomies-fleet/zoomies/agent/backend/podman"
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/demo"
-	"github.com/zoomies-fleet/zoomies/controller"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -70,13 +70,13 @@ func TestAJobThatFillsTheDisk(t *testing.T) {
 	// 10 MiB stay free of 384: 97 %, and not below 95 % when 4 MiB of images are evicted.
 	fill := freeBytes(t, dir) - 10<<20
 	filler := f.GitHub.QueueJob(job("filler", fmt.Sprintf("head -c %d /dev/zero > /tmp/fill; echo filled; while [ ! -e /tmp/go ]; do sleep 0.1; done; echo went on", fill)))
-	eventually(t, "the full disk is a named problem", func() bool { return problem(f, controller.ProblemDiskFull) != nil })
+	eventually(t, "the full disk is a named problem", func() bool { return problem(f, problems.DiskFull) != nil })
 	runner := running(t, st)
 	before := len(runners(t, st))
 	mints := f.GitHub.Stats().Mints
 	waiting := f.GitHub.QueueJob(job("waiting", "echo had room"))
 	eventually(t, "the pool is blocked by the full disk", func() bool {
-		p := problem(f, controller.ProblemPoolBlocked)
+		p := problem(f, problems.PoolBlocked)
 		return p != nil && strings.Contains(p.Why, "disk full") && strings.Contains(p.Fix, "% full")
 	})
 	eventually(t, "the image that the agent had fetched is evicted", func() bool { return !slices.Contains(names(t, small), old) })
@@ -86,7 +86,7 @@ func TestAJobThatFillsTheDisk(t *testing.T) {
 	if n := f.GitHub.Stats().Mints; n != mints || len(runners(t, st)) != before {
 		t.Errorf("%d registrations and %d runners were made while the disk was full", n-mints, len(runners(t, st))-before)
 	}
-	if problem(f, controller.ProblemDiskFull) == nil {
+	if problem(f, problems.DiskFull) == nil {
 		t.Error("the disk had room again before the job ended: the test proves nothing")
 	}
 	if text := workloadLog(t, f, runner.WorkloadID); text == "" {
@@ -98,7 +98,7 @@ func TestAJobThatFillsTheDisk(t *testing.T) {
 		t.Errorf("the job's log: %q", j.Log)
 	}
 	finish(t, f.GitHub, waiting, "success")
-	eventually(t, "the problem is over", func() bool { return problem(f, controller.ProblemDiskFull) == nil })
+	eventually(t, "the problem is over", func() bool { return problem(f, problems.DiskFull) == nil })
 	nothingLeft(t, f)
 	for _, r := range runners(t, st) {
 		if r.State != store.RunnerRemoved {
@@ -224,7 +224,7 @@ func names(t *testing.T, s *podman.Service) []string {
 	return strings.Fields(podmanCommand(t, s, "images", "--format", "{{.Repository}}:{{.Tag}}"))
 }
 
-func problem(f *demo.Fleet, code string) *controller.Problem {
+func problem(f *demo.Fleet, code problems.Code) *problems.Problem {
 	for _, p := range f.Controller().Problems() {
 		if p.Code == code {
 			return &p

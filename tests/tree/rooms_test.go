@@ -26,6 +26,7 @@ var rooms = []room{
 		"controller/secrets", "controller/store"}, "the API asks the loops through an interface of its own: it must not know how they work"},
 	{"controller/relay", nil, "it passes bytes on, and knows neither who sends them nor who may watch"},
 	{"controller/config", nil, "settings are read before anything else of ours exists"},
+	{"controller/problems", []string{"controller/auth", "controller/config"}, "a declared list: who it is for and what the settings can be are words that it takes from others"},
 	{"controller/metrics", nil, "metrics are declared in one table and must never read the store"},
 	{"controller/events", nil, "a wake carries no data, so it needs no type of ours"},
 	{"controller/tasks", []string{"agent/protocol", "controller/events", "controller/store"}, "the queue is rows, wakes and wire types"},
@@ -42,7 +43,7 @@ var rooms = []room{
 	{"images", nil, "what runs inside a job's container must carry nothing of the fleet"},
 	{"client", nil, "the API's client is what others link: it stands alone"},
 	{"sim", nil, "the outside world is held to its vendors' descriptions, not to our own idea of them"},
-	{"tools", []string{"controller/api", "controller/config", "controller/metrics"}, "tools read tables and make pages"},
+	{"tools", []string{"controller/api", "controller/config", "controller/metrics", "controller/problems"}, "tools read tables and make pages"},
 	{"tests", []string{"*"}, "what crosses rooms is tested here"},
 }
 

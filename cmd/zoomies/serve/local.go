@@ -31,7 +31,7 @@ func serveLocal(ctx context.Context, socket string, h http.Handler) error {
 		return errors.Join(fmt.Errorf("cannot close the local socket to others: %w", err), ln.Close())
 	}
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second} // no ReadTimeout: it would end streams
-	context.AfterFunc(ctx, func() { _ = srv.Close() }) // ends Serve
+	context.AfterFunc(ctx, func() { _ = srv.Close() })                   // ends Serve
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("the local socket stopped: %w", err)
 	}

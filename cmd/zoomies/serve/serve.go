@@ -31,6 +31,8 @@ type Options struct {
 	Config *config.Config
 	// LoadConfig merges the settings' layers as a start would, over these rows of the database; nil never does.
 	LoadConfig func(database map[string]string) (*config.Config, error)
+	// Findings are what is questionable about Config.
+	Findings []config.Finding
 	// PublicMetrics shows the metrics to whoever asks.
 	PublicMetrics bool
 	// CertFile and KeyFile are PEM files to serve TLS with; "" serves plain HTTP.
@@ -51,7 +53,7 @@ type Service struct {
 func New(ctx context.Context, o Options) (*Service, error) {
 	st := o.Database.Store
 	c, err := controller.New(ctx, controller.Options{
-		Store: st, Settings: o.Settings, Holder: o.Database.Holder, GitHub: o.GitHub, Version: o.Version, Logger: o.Logger, Reload: o.reload(),
+		Store: st, Settings: o.Settings, Holder: o.Database.Holder, GitHub: o.GitHub, Version: o.Version, Logger: o.Logger, Reload: o.reload(), Findings: o.Findings,
 	})
 	if err != nil {
 		return nil, err

@@ -93,7 +93,8 @@ func (s *Service) SignIn(ctx context.Context, name, password, address, agent str
 func (s *Service) Prepare(u store.User, address, agent string) SignedIn {
 	cookie, now := auth.NewToken(""), s.now()
 	x := store.Session{
-		ID: store.NewID(store.IDSession), Hash: auth.HashToken(cookie), UserID: u.ID, Address: address, Agent: clean(agent), ExpiresAt: sessionEnd(now, now),
+		ID: store.NewID(store.IDSession), Hash: auth.HashToken(cookie), UserID: u.ID, Address: address, Agent: clean(agent),
+		CreatedAt: now, LastSeenAt: now, ExpiresAt: sessionEnd(now, now),
 	}
 	return SignedIn{Cookie: cookie, Session: x, Principal: userPrincipal(u, x.ID), proof: u.PasswordHash}
 }

@@ -65,8 +65,17 @@ func New(o Options) *Service {
 	return &Service{store: o.Store, now: o.Now, log: o.Logger, limits: newLimits(o.Now), check: auth.VerifyPassword, hashes: make(chan struct{}, 2)}
 }
 
-// Token returns the principal of an API token.
+// Token returns the principal of an API token, and records that it was used.
 func (s *Service) Token(ctx context.Context, token string) (auth.Principal, error) {
+	return s.token(ctx, token, true)
+}
+
+// StillToken is Token for a connection that stays open: asking again is no use of the token.
+func (s *Service) StillToken(ctx context.Context, token string) (auth.Principal, error) {
+	return s.token(ctx, token, false)
+}
+
+func (s *Service) token(ctx context.Context, token string, use bool) (auth.Principal, error) {
 	t, err := s.store.APITokenByHash(ctx, auth.HashToken(token))
 	if err != nil {
 		return auth.Principal{}, unknown(err)
@@ -79,7 +88,7 @@ func (s *Service) Token(ctx context.Context, token string) (auth.Principal, erro
 	if err != nil {
 		return auth.Principal{}, err
 	}
-	if now.Sub(t.LastUsedAt) >= touchEvery {
+	if use && now.Sub(t.LastUsedAt) >= touchEvery {
 		if err := s.store.TouchAPIToken(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 			s.log.Warn("cannot record that an API token was used", "token", t.ID, "err", err)
 		}
@@ -92,6 +101,15 @@ func (s *Service) Token(ctx context.Context, token string) (auth.Principal, erro
 
 // Session returns the principal of a session's cookie, and lengthens the session.
 func (s *Service) Session(ctx context.Context, cookie string) (auth.Principal, error) {
+	return s.session(ctx, cookie, true)
+}
+
+// StillSession is Session for a connection that stays open: a page that is merely left open does not lengthen a session.
+func (s *Service) StillSession(ctx context.Context, cookie string) (auth.Principal, error) {
+	return s.session(ctx, cookie, false)
+}
+
+func (s *Service) session(ctx context.Context, cookie string, use bool) (auth.Principal, error) {
 	x, err := s.store.SessionByHash(ctx, auth.HashToken(cookie))
 	if err != nil {
 		return auth.Principal{}, unknown(err)
@@ -104,8 +122,10 @@ func (s *Service) Session(ctx context.Context, cookie string) (auth.Principal, e
 	if err != nil {
 		return auth.Principal{}, err
 	}
-	s.limits.knows(u.Name, x.Address)
-	if now.Sub(x.LastSeenAt) >= touchEvery {
+	if use {
+		s.limits.knows(u.Name, x.Address)
+	}
+	if use && now.Sub(x.LastSeenAt) >= touchEvery {
 		if err := s.store.TouchSession(ctx, x.ID, sessionEnd(now, x.CreatedAt)); err != nil && !errors.Is(err, store.ErrNotFound) {
 			s.log.Warn("cannot lengthen a session", "session", x.ID, "err", err)
 		}
