@@ -147,24 +147,69 @@ func (e ExplanationWait) Valid() bool {
 	}
 }
 
+// Defines values for FleetProblemAudience.
+const (
+	FleetProblemAudienceAdmin    FleetProblemAudience = "admin"
+	FleetProblemAudienceOperator FleetProblemAudience = "operator"
+	FleetProblemAudiencePlatform FleetProblemAudience = "platform"
+	FleetProblemAudienceViewer   FleetProblemAudience = "viewer"
+)
+
+// Valid indicates whether the value is a known member of the FleetProblemAudience enum.
+func (e FleetProblemAudience) Valid() bool {
+	switch e {
+	case FleetProblemAudienceAdmin:
+		return true
+	case FleetProblemAudienceOperator:
+		return true
+	case FleetProblemAudiencePlatform:
+		return true
+	case FleetProblemAudienceViewer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetProblemSeverity.
+const (
+	FleetProblemSeverityError   FleetProblemSeverity = "error"
+	FleetProblemSeverityInfo    FleetProblemSeverity = "info"
+	FleetProblemSeverityWarning FleetProblemSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the FleetProblemSeverity enum.
+func (e FleetProblemSeverity) Valid() bool {
+	switch e {
+	case FleetProblemSeverityError:
+		return true
+	case FleetProblemSeverityInfo:
+		return true
+	case FleetProblemSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GrantRole.
 const (
-	Admin    GrantRole = "admin"
-	Operator GrantRole = "operator"
-	Platform GrantRole = "platform"
-	Viewer   GrantRole = "viewer"
+	GrantRoleAdmin    GrantRole = "admin"
+	GrantRoleOperator GrantRole = "operator"
+	GrantRolePlatform GrantRole = "platform"
+	GrantRoleViewer   GrantRole = "viewer"
 )
 
 // Valid indicates whether the value is a known member of the GrantRole enum.
 func (e GrantRole) Valid() bool {
 	switch e {
-	case Admin:
+	case GrantRoleAdmin:
 		return true
-	case Operator:
+	case GrantRoleOperator:
 		return true
-	case Platform:
+	case GrantRolePlatform:
 		return true
-	case Viewer:
+	case GrantRoleViewer:
 		return true
 	default:
 		return false
@@ -657,6 +702,33 @@ func (e PoolSpecPullPolicy) Valid() bool {
 	}
 }
 
+// Defines values for ProblemSubjectKind.
+const (
+	ProblemSubjectKindFleet        ProblemSubjectKind = "fleet"
+	ProblemSubjectKindHost         ProblemSubjectKind = "host"
+	ProblemSubjectKindInstallation ProblemSubjectKind = "installation"
+	ProblemSubjectKindPool         ProblemSubjectKind = "pool"
+	ProblemSubjectKindSetting      ProblemSubjectKind = "setting"
+)
+
+// Valid indicates whether the value is a known member of the ProblemSubjectKind enum.
+func (e ProblemSubjectKind) Valid() bool {
+	switch e {
+	case ProblemSubjectKindFleet:
+		return true
+	case ProblemSubjectKindHost:
+		return true
+	case ProblemSubjectKindInstallation:
+		return true
+	case ProblemSubjectKindPool:
+		return true
+	case ProblemSubjectKindSetting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunnerState.
 const (
 	RunnerStateBusy         RunnerState = "busy"
@@ -777,6 +849,48 @@ func (e SettingFindingSeverity) Valid() bool {
 	case SettingFindingSeverityError:
 		return true
 	case SettingFindingSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StatusLevel.
+const (
+	StatusLevelAttention StatusLevel = "attention"
+	StatusLevelBroken    StatusLevel = "broken"
+	StatusLevelOk        StatusLevel = "ok"
+)
+
+// Valid indicates whether the value is a known member of the StatusLevel enum.
+func (e StatusLevel) Valid() bool {
+	switch e {
+	case StatusLevelAttention:
+		return true
+	case StatusLevelBroken:
+		return true
+	case StatusLevelOk:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StatusInstallationWebhooks.
+const (
+	StatusInstallationWebhooksNever  StatusInstallationWebhooks = "never"
+	StatusInstallationWebhooksOk     StatusInstallationWebhooks = "ok"
+	StatusInstallationWebhooksSilent StatusInstallationWebhooks = "silent"
+)
+
+// Valid indicates whether the value is a known member of the StatusInstallationWebhooks enum.
+func (e StatusInstallationWebhooks) Valid() bool {
+	switch e {
+	case StatusInstallationWebhooksNever:
+		return true
+	case StatusInstallationWebhooksOk:
+		return true
+	case StatusInstallationWebhooksSilent:
 		return true
 	default:
 		return false
@@ -1005,6 +1119,75 @@ func (e ListPoolsParamsSort) Valid() bool {
 	case ListPoolsParamsSortMinusName:
 		return true
 	case ListPoolsParamsSortName:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListProblemsParamsSort.
+const (
+	Code          ListProblemsParamsSort = "code"
+	MinusCode     ListProblemsParamsSort = "-code"
+	MinusSeverity ListProblemsParamsSort = "-severity"
+	MinusSince    ListProblemsParamsSort = "-since"
+	Severity      ListProblemsParamsSort = "severity"
+	Since         ListProblemsParamsSort = "since"
+)
+
+// Valid indicates whether the value is a known member of the ListProblemsParamsSort enum.
+func (e ListProblemsParamsSort) Valid() bool {
+	switch e {
+	case Code:
+		return true
+	case MinusCode:
+		return true
+	case MinusSeverity:
+		return true
+	case MinusSince:
+		return true
+	case Severity:
+		return true
+	case Since:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListProblemsParamsSeverity.
+const (
+	ListProblemsParamsSeverityError   ListProblemsParamsSeverity = "error"
+	ListProblemsParamsSeverityInfo    ListProblemsParamsSeverity = "info"
+	ListProblemsParamsSeverityWarning ListProblemsParamsSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the ListProblemsParamsSeverity enum.
+func (e ListProblemsParamsSeverity) Valid() bool {
+	switch e {
+	case ListProblemsParamsSeverityError:
+		return true
+	case ListProblemsParamsSeverityInfo:
+		return true
+	case ListProblemsParamsSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListProblemsParamsDismissed.
+const (
+	False ListProblemsParamsDismissed = "false"
+	True  ListProblemsParamsDismissed = "true"
+)
+
+// Valid indicates whether the value is a known member of the ListProblemsParamsDismissed enum.
+func (e ListProblemsParamsDismissed) Valid() bool {
+	switch e {
+	case False:
+		return true
+	case True:
 		return true
 	default:
 		return false
@@ -1460,6 +1643,44 @@ type FinishManifestBody struct {
 	Code string `json:"code"`
 }
 
+// FleetProblem defines model for FleetProblem.
+type FleetProblem struct {
+	// Audience The role that can do something about it
+	Audience FleetProblemAudience `json:"audience"`
+
+	// Code Names the kind of problem
+	Code string `json:"code"`
+
+	// Dismissed You have hidden it from yourself
+	Dismissed bool `json:"dismissed"`
+
+	// Fix What to do
+	Fix string `json:"fix"`
+
+	// Link Where the documentation explains it
+	Link   string         `json:"link"`
+	Remedy *ProblemRemedy `json:"remedy,omitempty"`
+
+	// Severity error: something that should work does not; warning: do something before it does not
+	Severity FleetProblemSeverity `json:"severity"`
+
+	// Since When this controller found it
+	Since   time.Time      `json:"since"`
+	Subject ProblemSubject `json:"subject"`
+
+	// Title What is wrong
+	Title string `json:"title"`
+
+	// Why How it comes about, and what it means
+	Why string `json:"why"`
+}
+
+// FleetProblemAudience The role that can do something about it
+type FleetProblemAudience string
+
+// FleetProblemSeverity error: something that should work does not; warning: do something before it does not
+type FleetProblemSeverity string
+
 // GitHubApp defines model for GitHubApp.
 type GitHubApp struct {
 	// AppID GitHub's ID
@@ -1739,7 +1960,7 @@ type JobTimeline struct {
 	// Runner Its name
 	Runner string `json:"runner"`
 
-	// RunnerID Empty while it has no runner of ours
+	// RunnerID The runner that has it, or while it waits the one that was made for it, which another job may get; empty for none
 	RunnerID string `json:"runner_id"`
 	State    string `json:"state"`
 
@@ -1873,6 +2094,15 @@ type PageAuditEntry struct {
 type PageDelivery struct {
 	// Items The objects, in the order asked for
 	Items []Delivery `json:"items"`
+
+	// NextCursor Ask for the next page with it; absent on the last page
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// PageFleetProblem defines model for PageFleetProblem.
+type PageFleetProblem struct {
+	// Items The objects, in the order asked for
+	Items []FleetProblem `json:"items"`
 
 	// NextCursor Ask for the next page with it; absent on the last page
 	NextCursor *string `json:"next_cursor,omitempty"`
@@ -2325,6 +2555,42 @@ type Problem struct {
 	Type string `json:"type"`
 }
 
+// ProblemRemedy defines model for ProblemRemedy.
+type ProblemRemedy struct {
+	// Body The call's body; what stands in angle brackets is yours to fill in
+	Body *map[string]interface{} `json:"body,omitempty"`
+
+	// Command The same on the command line
+	Command string `json:"command"`
+
+	// Method The call's method
+	Method string `json:"method"`
+
+	// Operation The operation, as this description names it
+	Operation string `json:"operation"`
+
+	// Path The call's path
+	Path string `json:"path"`
+
+	// Summary What it does
+	Summary string `json:"summary"`
+}
+
+// ProblemSubject defines model for ProblemSubject.
+type ProblemSubject struct {
+	// ID Its ID, or the key of a setting; empty for the fleet
+	ID string `json:"id"`
+
+	// Kind The kind of object
+	Kind ProblemSubjectKind `json:"kind"`
+
+	// Name Its name, for people
+	Name string `json:"name"`
+}
+
+// ProblemSubjectKind The kind of object
+type ProblemSubjectKind string
+
 // Queue defines model for Queue.
 type Queue struct {
 	// InProgress Jobs that run
@@ -2516,6 +2782,114 @@ type SkippedInstallation struct {
 	// InstallationID GitHub's ID
 	InstallationID int64  `json:"installation_id"`
 	Why            string `json:"why"`
+}
+
+// Status defines model for Status.
+type Status struct {
+	Hosts *StatusHosts `json:"hosts,omitempty"`
+
+	// Installations Installations, and whether their webhooks arrive
+	Installations []StatusInstallation `json:"installations"`
+	Jobs          StatusJobs           `json:"jobs"`
+
+	// Level broken: something that should work does not; attention: somebody should look
+	Level    StatusLevel    `json:"level"`
+	Pools    StatusPools    `json:"pools"`
+	Problems StatusProblems `json:"problems"`
+	Runners  StatusRunners  `json:"runners"`
+
+	// StartedAt When the controller was started
+	StartedAt time.Time `json:"started_at"`
+
+	// Uptime How long ago that is
+	//
+	// Example: 1h30m
+	Uptime string `json:"uptime"`
+
+	// Verdict The same in a sentence
+	Verdict string `json:"verdict"`
+
+	// Version The controller's version
+	Version string `json:"version"`
+}
+
+// StatusLevel broken: something that should work does not; attention: somebody should look
+type StatusLevel string
+
+// StatusHosts defines model for StatusHosts.
+type StatusHosts struct {
+	// Broken Heard from, and with no backend that works
+	Broken int64 `json:"broken"`
+
+	// Cordoned Healthy, and taking no new runner because an operator said so
+	Cordoned int64 `json:"cordoned"`
+	Healthy  int64 `json:"healthy"`
+
+	// Lost Silent for so long that its runners were given up
+	Lost int64 `json:"lost"`
+
+	// Slots Runners that the healthy ones can run at once
+	Slots int64 `json:"slots"`
+
+	// Unhealthy Silent for longer than it should be
+	Unhealthy int64 `json:"unhealthy"`
+}
+
+// StatusInstallation defines model for StatusInstallation.
+type StatusInstallation struct {
+	// HeldUntil GitHub has asked us to wait until then
+	HeldUntil      *time.Time `json:"held_until,omitempty"`
+	ID             string     `json:"id"`
+	LastDeliveryAt *time.Time `json:"last_delivery_at,omitempty"`
+	Name           string     `json:"name"`
+
+	// Webhooks silent: polls find what no webhook told; never: none has ever arrived
+	Webhooks StatusInstallationWebhooks `json:"webhooks"`
+}
+
+// StatusInstallationWebhooks silent: polls find what no webhook told; never: none has ever arrived
+type StatusInstallationWebhooks string
+
+// StatusJobs defines model for StatusJobs.
+type StatusJobs struct {
+	InProgress int64 `json:"in_progress"`
+
+	// Queued For a runner
+	Queued int64 `json:"queued"`
+
+	// Waiting For an approval at GitHub
+	Waiting int64 `json:"waiting"`
+}
+
+// StatusPools defines model for StatusPools.
+type StatusPools struct {
+	// AtMax Have as many runners as they may
+	AtMax int64 `json:"at_max"`
+
+	// Blocked Want more runners and no host can take them
+	Blocked  int64 `json:"blocked"`
+	Disabled int64 `json:"disabled"`
+	Paused   int64 `json:"paused"`
+	Total    int64 `json:"total"`
+}
+
+// StatusProblems defines model for StatusProblems.
+type StatusProblems struct {
+	Error   int64 `json:"error"`
+	Info    int64 `json:"info"`
+	Warning int64 `json:"warning"`
+}
+
+// StatusRunners defines model for StatusRunners.
+type StatusRunners struct {
+	Busy     int64 `json:"busy"`
+	Draining int64 `json:"draining"`
+
+	// Failed Failed a while ago and kept for a look
+	Failed       int64 `json:"failed"`
+	Idle         int64 `json:"idle"`
+	Provisioning int64 `json:"provisioning"`
+	Registering  int64 `json:"registering"`
 }
 
 // TimelineStep defines model for TimelineStep.
@@ -2782,6 +3156,46 @@ type DeletePoolParams struct {
 type UpdatePoolParams struct {
 	// IfMatch Change it only while its ETag is this
 	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// ListProblemsParams defines parameters for ListProblems.
+type ListProblemsParams struct {
+	// Limit How many objects a page holds at most
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the page before; everything else must be asked as then
+	Cursor *string                 `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Sort   *ListProblemsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Severity Only problems of this severity
+	Severity *ListProblemsParamsSeverity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Code Only problems of this code
+	Code *string `form:"code,omitempty" json:"code,omitempty"`
+
+	// Dismissed Only those that you have hidden, or only those that you have not
+	Dismissed *ListProblemsParamsDismissed `form:"dismissed,omitempty" json:"dismissed,omitempty"`
+}
+
+// ListProblemsParamsSort defines parameters for ListProblems.
+type ListProblemsParamsSort string
+
+// ListProblemsParamsSeverity defines parameters for ListProblems.
+type ListProblemsParamsSeverity string
+
+// ListProblemsParamsDismissed defines parameters for ListProblems.
+type ListProblemsParamsDismissed string
+
+// RestoreProblemParams defines parameters for RestoreProblem.
+type RestoreProblemParams struct {
+	// Subject The ID of the problem's subject; absent for the fleet
+	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
+}
+
+// DismissProblemParams defines parameters for DismissProblem.
+type DismissProblemParams struct {
+	// Subject The ID of the problem's subject; absent for the fleet
+	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
 }
 
 // ListRunnersParams defines parameters for ListRunners.
@@ -3381,6 +3795,27 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/pools/{id}/prewarm (the `PrewarmPool` operationId).
 	PrewarmPool(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListProblems List what is wrong now, and what to do about it
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see.
+	//
+	// Corresponds with GET /api/v1/problems (the `ListProblems` operationId).
+	ListProblems(ctx context.Context, params *ListProblemsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreProblem Show a hidden problem again
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see.
+	//
+	// Corresponds with DELETE /api/v1/problems/{code}/dismissal (the `RestoreProblem` operationId).
+	RestoreProblem(ctx context.Context, code string, params *RestoreProblemParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DismissProblem Hide a problem from oneself for as long as it stands
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see.
+	//
+	// Corresponds with PUT /api/v1/problems/{code}/dismissal (the `DismissProblem` operationId).
+	DismissProblem(ctx context.Context, code string, params *DismissProblemParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetQueue Say whether the fleet starts runners, and how much waits
 	//
 	// Needs the role viewer over the fleet.
@@ -3433,6 +3868,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runners/{id} (the `GetRunner` operationId).
 	GetRunner(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// WatchRunnerLogs Follow a runner's output as server-sent events
+	//
+	// Needs the role viewer over the runner. Server-sent events: event end with a LogEnd, event log with a LogChunk, event lost with a LogLost.
+	//
+	// Corresponds with GET /api/v1/runners/{id}/logs (the `WatchRunnerLogs` operationId).
+	WatchRunnerLogs(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRunnerTimeline Show when a runner did what
 	//
@@ -3554,6 +3996,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/setup/claim (the `ClaimFleet` operationId).
 	ClaimFleet(ctx context.Context, body ClaimFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetStatus Say in one answer whether the fleet is all right
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see.
+	//
+	// Corresponds with GET /api/v1/status (the `GetStatus` operationId).
+	GetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTokens List one's own API tokens, and everybody's for an admin
 	//
@@ -4456,6 +4905,57 @@ func (c *Client) PrewarmPool(ctx context.Context, id string, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
+// ListProblems List what is wrong now, and what to do about it
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see.
+//
+// Corresponds with GET /api/v1/problems (the `ListProblems` operationId).
+func (c *Client) ListProblems(ctx context.Context, params *ListProblemsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListProblemsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreProblem Show a hidden problem again
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see.
+//
+// Corresponds with DELETE /api/v1/problems/{code}/dismissal (the `RestoreProblem` operationId).
+func (c *Client) RestoreProblem(ctx context.Context, code string, params *RestoreProblemParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreProblemRequest(c.Server, code, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DismissProblem Hide a problem from oneself for as long as it stands
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see.
+//
+// Corresponds with PUT /api/v1/problems/{code}/dismissal (the `DismissProblem` operationId).
+func (c *Client) DismissProblem(ctx context.Context, code string, params *DismissProblemParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDismissProblemRequest(c.Server, code, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetQueue Say whether the fleet starts runners, and how much waits
 //
 // Needs the role viewer over the fleet.
@@ -4569,6 +5069,23 @@ func (c *Client) StopRunner(ctx context.Context, id string, reqEditors ...Reques
 // Corresponds with GET /api/v1/runners/{id} (the `GetRunner` operationId).
 func (c *Client) GetRunner(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunnerRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// WatchRunnerLogs Follow a runner's output as server-sent events
+//
+// Needs the role viewer over the runner. Server-sent events: event end with a LogEnd, event log with a LogChunk, event lost with a LogLost.
+//
+// Corresponds with GET /api/v1/runners/{id}/logs (the `WatchRunnerLogs` operationId).
+func (c *Client) WatchRunnerLogs(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewWatchRunnerLogsRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -4840,6 +5357,23 @@ func (c *Client) ClaimFleetWithBody(ctx context.Context, contentType string, bod
 // Corresponds with POST /api/v1/setup/claim (the `ClaimFleet` operationId).
 func (c *Client) ClaimFleet(ctx context.Context, body ClaimFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewClaimFleetRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStatus Say in one answer whether the fleet is all right
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see.
+//
+// Corresponds with GET /api/v1/status (the `GetStatus` operationId).
+func (c *Client) GetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStatusRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -7071,6 +7605,242 @@ func NewPrewarmPoolRequest(server string, id string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListProblemsRequest constructs an http.Request for the ListProblems method
+func NewListProblemsRequest(server string, params *ListProblemsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/problems")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Severity != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "severity", *params.Severity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Code != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "code", *params.Code, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Dismissed != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "dismissed", *params.Dismissed, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRestoreProblemRequest constructs an http.Request for the RestoreProblem method
+func NewRestoreProblemRequest(server string, code string, params *RestoreProblemParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "code", code, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/problems/%s/dismissal", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Subject != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "subject", *params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDismissProblemRequest constructs an http.Request for the DismissProblem method
+func NewDismissProblemRequest(server string, code string, params *DismissProblemParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "code", code, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/problems/%s/dismissal", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Subject != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "subject", *params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetQueueRequest constructs an http.Request for the GetQueue method
 func NewGetQueueRequest(server string) (*http.Request, error) {
 	var err error
@@ -7342,6 +8112,40 @@ func NewGetRunnerRequest(server string, id string) (*http.Request, error) {
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/runners/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewWatchRunnerLogsRequest constructs an http.Request for the WatchRunnerLogs method
+func NewWatchRunnerLogsRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runners/%s/logs", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -7825,6 +8629,33 @@ func NewClaimFleetRequestWithBody(server string, contentType string, body io.Rea
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetStatusRequest constructs an http.Request for the GetStatus method
+func NewGetStatusRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/status")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -8878,6 +9709,33 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/pools/{id}/prewarm (the `PrewarmPool` operationId).
 	PrewarmPoolWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*PrewarmPoolAnswer, error)
 
+	// ListProblemsWithResponse List what is wrong now, and what to do about it
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/problems (the `ListProblems` operationId).
+	ListProblemsWithResponse(ctx context.Context, params *ListProblemsParams, reqEditors ...RequestEditorFn) (*ListProblemsAnswer, error)
+
+	// RestoreProblemWithResponse Show a hidden problem again
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/problems/{code}/dismissal (the `RestoreProblem` operationId).
+	RestoreProblemWithResponse(ctx context.Context, code string, params *RestoreProblemParams, reqEditors ...RequestEditorFn) (*RestoreProblemAnswer, error)
+
+	// DismissProblemWithResponse Hide a problem from oneself for as long as it stands
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/problems/{code}/dismissal (the `DismissProblem` operationId).
+	DismissProblemWithResponse(ctx context.Context, code string, params *DismissProblemParams, reqEditors ...RequestEditorFn) (*DismissProblemAnswer, error)
+
 	// GetQueueWithResponse Say whether the fleet starts runners, and how much waits
 	//
 	// Needs the role viewer over the fleet.
@@ -8940,6 +9798,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/runners/{id} (the `GetRunner` operationId).
 	GetRunnerWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetRunnerAnswer, error)
+
+	// WatchRunnerLogsWithResponse Follow a runner's output as server-sent events
+	//
+	// Needs the role viewer over the runner. Server-sent events: event end with a LogEnd, event log with a LogChunk, event lost with a LogLost.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runners/{id}/logs (the `WatchRunnerLogs` operationId).
+	WatchRunnerLogsWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*WatchRunnerLogsAnswer, error)
 
 	// GetRunnerTimelineWithResponse Show when a runner did what
 	//
@@ -9075,6 +9942,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/setup/claim (the `ClaimFleet` operationId).
 	ClaimFleetWithResponse(ctx context.Context, body ClaimFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*ClaimFleetAnswer, error)
+
+	// GetStatusWithResponse Say in one answer whether the fleet is all right
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/status (the `GetStatus` operationId).
+	GetStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetStatusAnswer, error)
 
 	// ListTokensWithResponse List one's own API tokens, and everybody's for an admin
 	//
@@ -12279,6 +13155,255 @@ func (r PrewarmPoolAnswer) ContentType() string {
 	return ""
 }
 
+type ListProblemsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PageFleetProblem
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Problem
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListProblemsAnswer) GetJSON200() *PageFleetProblem {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListProblemsAnswer) GetApplicationProblemJSON401() *Problem {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListProblemsAnswer) GetApplicationProblemJSON403() *Problem {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListProblemsAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListProblemsAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListProblemsAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r ListProblemsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListProblemsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListProblemsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListProblemsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RestoreProblemAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Problem
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Problem
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *Problem
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RestoreProblemAnswer) GetApplicationProblemJSON401() *Problem {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RestoreProblemAnswer) GetApplicationProblemJSON403() *Problem {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RestoreProblemAnswer) GetApplicationProblemJSON404() *Problem {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RestoreProblemAnswer) GetApplicationProblemJSON409() *Problem {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RestoreProblemAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RestoreProblemAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RestoreProblemAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r RestoreProblemAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RestoreProblemAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestoreProblemAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RestoreProblemAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DismissProblemAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetProblem
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Problem
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Problem
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *Problem
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DismissProblemAnswer) GetJSON200() *FleetProblem {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DismissProblemAnswer) GetApplicationProblemJSON401() *Problem {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DismissProblemAnswer) GetApplicationProblemJSON403() *Problem {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DismissProblemAnswer) GetApplicationProblemJSON404() *Problem {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DismissProblemAnswer) GetApplicationProblemJSON409() *Problem {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DismissProblemAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DismissProblemAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DismissProblemAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r DismissProblemAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DismissProblemAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DismissProblemAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DismissProblemAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetQueueAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12750,6 +13875,47 @@ func (r GetRunnerAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetRunnerAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type WatchRunnerLogsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r WatchRunnerLogsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r WatchRunnerLogsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r WatchRunnerLogsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r WatchRunnerLogsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r WatchRunnerLogsAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13607,6 +14773,82 @@ func (r ClaimFleetAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ClaimFleetAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetStatusAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Status
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Problem
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetStatusAnswer) GetJSON200() *Status {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetStatusAnswer) GetApplicationProblemJSON401() *Problem {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetStatusAnswer) GetApplicationProblemJSON403() *Problem {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetStatusAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetStatusAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetStatusAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r GetStatusAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetStatusAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetStatusAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetStatusAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -15111,6 +16353,51 @@ func (c *ClientWithResponses) PrewarmPoolWithResponse(ctx context.Context, id st
 	return ParsePrewarmPoolAnswer(rsp)
 }
 
+// ListProblemsWithResponse List what is wrong now, and what to do about it
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/problems (the `ListProblems` operationId).
+func (c *ClientWithResponses) ListProblemsWithResponse(ctx context.Context, params *ListProblemsParams, reqEditors ...RequestEditorFn) (*ListProblemsAnswer, error) {
+	rsp, err := c.ListProblems(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListProblemsAnswer(rsp)
+}
+
+// RestoreProblemWithResponse Show a hidden problem again
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/problems/{code}/dismissal (the `RestoreProblem` operationId).
+func (c *ClientWithResponses) RestoreProblemWithResponse(ctx context.Context, code string, params *RestoreProblemParams, reqEditors ...RequestEditorFn) (*RestoreProblemAnswer, error) {
+	rsp, err := c.RestoreProblem(ctx, code, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreProblemAnswer(rsp)
+}
+
+// DismissProblemWithResponse Hide a problem from oneself for as long as it stands
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/problems/{code}/dismissal (the `DismissProblem` operationId).
+func (c *ClientWithResponses) DismissProblemWithResponse(ctx context.Context, code string, params *DismissProblemParams, reqEditors ...RequestEditorFn) (*DismissProblemAnswer, error) {
+	rsp, err := c.DismissProblem(ctx, code, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDismissProblemAnswer(rsp)
+}
+
 // GetQueueWithResponse Say whether the fleet starts runners, and how much waits
 //
 // Needs the role viewer over the fleet.
@@ -15214,6 +16501,21 @@ func (c *ClientWithResponses) GetRunnerWithResponse(ctx context.Context, id stri
 		return nil, err
 	}
 	return ParseGetRunnerAnswer(rsp)
+}
+
+// WatchRunnerLogsWithResponse Follow a runner's output as server-sent events
+//
+// Needs the role viewer over the runner. Server-sent events: event end with a LogEnd, event log with a LogChunk, event lost with a LogLost.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runners/{id}/logs (the `WatchRunnerLogs` operationId).
+func (c *ClientWithResponses) WatchRunnerLogsWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*WatchRunnerLogsAnswer, error) {
+	rsp, err := c.WatchRunnerLogs(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseWatchRunnerLogsAnswer(rsp)
 }
 
 // GetRunnerTimelineWithResponse Show when a runner did what
@@ -15439,6 +16741,21 @@ func (c *ClientWithResponses) ClaimFleetWithResponse(ctx context.Context, body C
 		return nil, err
 	}
 	return ParseClaimFleetAnswer(rsp)
+}
+
+// GetStatusWithResponse Say in one answer whether the fleet is all right
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/status (the `GetStatus` operationId).
+func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetStatusAnswer, error) {
+	rsp, err := c.GetStatus(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetStatusAnswer(rsp)
 }
 
 // ListTokensWithResponse List one's own API tokens, and everybody's for an admin
@@ -18187,6 +19504,213 @@ func ParsePrewarmPoolAnswer(rsp *http.Response) (*PrewarmPoolAnswer, error) {
 	return response, nil
 }
 
+// ParseListProblemsAnswer parses an HTTP response from a ListProblemsWithResponse call
+func ParseListProblemsAnswer(rsp *http.Response) (*ListProblemsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListProblemsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PageFleetProblem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRestoreProblemAnswer parses an HTTP response from a RestoreProblemWithResponse call
+func ParseRestoreProblemAnswer(rsp *http.Response) (*RestoreProblemAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestoreProblemAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDismissProblemAnswer parses an HTTP response from a DismissProblemWithResponse call
+func ParseDismissProblemAnswer(rsp *http.Response) (*DismissProblemAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DismissProblemAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetProblem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetQueueAnswer parses an HTTP response from a GetQueueWithResponse call
 func ParseGetQueueAnswer(rsp *http.Response) (*GetQueueAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -18574,6 +20098,32 @@ func ParseGetRunnerAnswer(rsp *http.Response) (*GetRunnerAnswer, error) {
 			return nil, err
 		}
 		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseWatchRunnerLogsAnswer parses an HTTP response from a WatchRunnerLogsWithResponse call
+func ParseWatchRunnerLogsAnswer(rsp *http.Response) (*WatchRunnerLogsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &WatchRunnerLogsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
 
 	}
 
@@ -19266,6 +20816,67 @@ func ParseClaimFleetAnswer(rsp *http.Response) (*ClaimFleetAnswer, error) {
 			return nil, err
 		}
 		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetStatusAnswer parses an HTTP response from a GetStatusWithResponse call
+func ParseGetStatusAnswer(rsp *http.Response) (*GetStatusAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetStatusAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Status
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Problem

@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"controller": controllerStarts, "seed": seed, "exits": exits, "setenv": setenv, "mode": mode,
+			"controller": controllerStarts, "seed": seed, "exits": exits, "setenv": setenv, "mode": mode, "events": tellsOf,
 		},
 	})
 }
@@ -215,4 +215,30 @@ func mode(ts *testscript.TestScript, _ bool, args []string) {
 	if got := fmt.Sprintf("%04o", st.Mode().Perm()); got != args[0] {
 		ts.Fatalf("the mode of %s is %s, want %s", args[1], got, args[0])
 	}
+}
+
+// tellsOf runs a command while zoomies events listens, and wants an event of it.
+func tellsOf(ts *testscript.TestScript, _ bool, args []string) {
+	program, err := lookIn(ts.Getenv("PATH"), "zoomies")
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "events", "--output", "json")
+	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"), "ZOOMIES_DATA_DIR=" + ts.Getenv("DATA")}
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	in := bufio.NewScanner(out)
+	for first := true; in.Scan(); first = false {
+		var e struct{ ID, Type string }
+		ts.Check(json.Unmarshal(in.Bytes(), &e))
+		ts.Logf("event %s", in.Text())
+		if first { // it listens
+			ts.Check(ts.Exec(args[0], args[1:]...))
+			continue
+		}
+		return
+	}
+	ts.Fatalf("no event came of %v", args)
 }

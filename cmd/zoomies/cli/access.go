@@ -53,7 +53,7 @@ func auditCommand(a *app) *cobra.Command {
 
 func problemsCommand(a *app) *cobra.Command {
 	return a.noun(group("problems", "What is wrong now, and what to do about it",
-		a.command(verb{op: "list-problems", use: "list", noun: problem}),
+		a.command(verb{op: "list-problems", use: "list", noun: problem, rows: troubles}),
 		a.command(verb{op: "dismiss-problem", use: "dismiss", done: "%s is hidden from you for as long as it stands"}),
 		a.command(verb{op: "restore-problem", use: "restore", done: "%s is shown again"}),
 	))

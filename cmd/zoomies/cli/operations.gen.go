@@ -131,6 +131,12 @@ var operations = map[string]operation{
 	"delete-user": {
 		method: "DELETE", path: "/api/v1/users/{id}", summary: "Delete a user with their tokens and sessions", need: "Needs the role admin over something; the answer leaves out what the caller may not see.",
 	},
+	"dismiss-problem": {
+		method: "PUT", path: "/api/v1/problems/{code}/dismissal", summary: "Hide a problem from oneself for as long as it stands", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
+		query: []field{
+			{name: "subject", kind: "string", doc: "The ID of the problem's subject; absent for the fleet"},
+		},
+	},
 	"drain-host": {
 		method: "PUT", path: "/api/v1/hosts/{id}/drain", summary: "Empty a host: jobs get five minutes to finish", need: "Needs the role operator over the fleet.",
 	},
@@ -179,6 +185,9 @@ var operations = map[string]operation{
 	},
 	"get-setup": {
 		method: "GET", path: "/api/v1/setup", summary: "Say whether the fleet has been claimed", need: "Anybody may call it.",
+	},
+	"get-status": {
+		method: "GET", path: "/api/v1/status", summary: "Say in one answer whether the fleet is all right", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
 	},
 	"get-user": {
 		method: "GET", path: "/api/v1/users/{id}", summary: "Show a user", need: "Needs the role admin over something; the answer leaves out what the caller may not see.",
@@ -264,6 +273,17 @@ var operations = map[string]operation{
 			{name: "name", kind: "string", doc: "Only the pool of this name"},
 		},
 	},
+	"list-problems": {
+		method: "GET", path: "/api/v1/problems", summary: "List what is wrong now, and what to do about it", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "severity", enum: []string{"severity", "-severity", "since", "-since", "code", "-code"}},
+			{name: "severity", kind: "string", doc: "Only problems of this severity", enum: []string{"error", "warning", "info"}},
+			{name: "code", kind: "string", doc: "Only problems of this code"},
+			{name: "dismissed", kind: "string", doc: "Only those that you have hidden, or only those that you have not", enum: []string{"true", "false"}},
+		},
+	},
 	"list-runners": {
 		method: "GET", path: "/api/v1/runners", summary: "List runners", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
 		query: []field{
@@ -334,6 +354,12 @@ var operations = map[string]operation{
 	},
 	"reset-setting": {
 		method: "DELETE", path: "/api/v1/settings/{key}", summary: "Take a setting out of the fleet's database, so that its other layers count", need: "Needs the role platform over the fleet.",
+	},
+	"restore-problem": {
+		method: "DELETE", path: "/api/v1/problems/{code}/dismissal", summary: "Show a hidden problem again", need: "Needs the role viewer over something; the answer leaves out what the caller may not see.",
+		query: []field{
+			{name: "subject", kind: "string", doc: "The ID of the problem's subject; absent for the fleet"},
+		},
 	},
 	"resume-pool": {
 		method: "DELETE", path: "/api/v1/pools/{id}/pause", summary: "Let a paused pool start runners again", need: "Needs the role operator over the pool.",
@@ -431,5 +457,8 @@ var operations = map[string]operation{
 	},
 	"verify-audit": {
 		method: "GET", path: "/api/v1/audit/verification", summary: "Check that no row of the audit log is missing or edited", need: "Needs the role admin over the fleet.",
+	},
+	"watch-runner-logs": {
+		method: "GET", path: "/api/v1/runners/{id}/logs", summary: "Follow a runner's output as server-sent events", need: "Needs the role viewer over the runner. Server-sent events: event end with a LogEnd, event log with a LogChunk, event lost with a LogLost.",
 	},
 }

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -62,15 +65,49 @@ func levelError(level string) error {
 	return codeError(ExitBroken)
 }
 
+// counted are the parts of the status that count things.
+var counted = []column{{"Jobs", "jobs"}, {"Runners", "runners"}, {"Hosts", "hosts"}, {"Pools", "pools"}, {"Problems", "problems"}}
+
 // screen shows the fleet's state: the verdict first.
 func (a *app) screen(w io.Writer, raw json.RawMessage) error {
 	o, err := decode(raw)
 	if err != nil {
 		return err
 	}
-	level, verdict := o.text("level"), o.text("verdict")
-	fmt.Fprintf(w, "%s  %s\n\n", paint(w, level, strings.ToUpper(level)), oneLine(verdict))
-	return a.showOne(w, raw)
+	level := o.text("level")
+	fmt.Fprintf(w, "%s  %s\n\n", paint(w, level, strings.ToUpper(level)), oneLine(o.text("verdict")))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range counted {
+		if m, ok := o[c.key].(map[string]any); ok {
+			fmt.Fprintf(t, "%s\t%s\n", c.head, counts(m))
+		}
+	}
+	for _, in := range rows(o, "installations") {
+		text := "webhooks " + in.text("webhooks")
+		if at := in.text("last_delivery_at"); at != "" {
+			text += ", last " + a.cell(at, "last_delivery_at")
+		}
+		if until := in.text("held_until"); until != "" {
+			text += ", GitHub asks to wait until " + clockTime(until)
+		}
+		fmt.Fprintf(t, "Installation\t%s: %s\n", oneLine(in.text("name")), text)
+	}
+	fmt.Fprintf(t, "Controller\t%s, up %s\n", oneLine(o.text("version")), o.text("uptime"))
+	return t.Flush()
+}
+
+// counts says how many there are of what, without what there is none of.
+func counts(o object) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		if n := fmt.Sprint(o[key]); n != "0" {
+			parts = append(parts, n+" "+strings.ReplaceAll(key, "_", " "))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // paint colours a word where that is wanted.

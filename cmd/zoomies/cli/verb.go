@@ -41,6 +41,8 @@ type verb struct {
 	set     map[string]any // fields of the body that are always so
 	// show replaces how the answer is shown.
 	show func(a *app, w io.Writer, raw json.RawMessage) error
+	// rows replaces how a list is shown.
+	rows func(a *app, w io.Writer, items []json.RawMessage) error
 	// after runs when it is done: to wait, say. Its flags are added by flags.
 	after   func(ctx context.Context, a *app, c *client.Client, cmd *cobra.Command, id string) error
 	flags   func(*cobra.Command)
@@ -190,7 +192,13 @@ func (a *app) list(ctx context.Context, c *client.Client, cmd *cobra.Command, v 
 	if err := a.nameAll(ctx, c, v.noun, items); err != nil {
 		return err
 	}
-	if err := a.showList(cmd.OutOrStdout(), items, v.noun.cols); err != nil {
+	var err error
+	if v.rows != nil && a.flags.output == outputTable && !a.flags.quiet {
+		err = v.rows(a, cmd.OutOrStdout(), items)
+	} else {
+		err = a.showList(cmd.OutOrStdout(), items, v.noun.cols)
+	}
+	if err != nil {
 		return err
 	}
 	if more && !a.flags.quiet {

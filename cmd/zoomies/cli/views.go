@@ -117,3 +117,37 @@ func prewarmed(_ *app, w io.Writer, raw json.RawMessage) error {
 	}
 	return t.Flush()
 }
+
+// troubles shows problems, each with why it matters, what to do and the command that does it.
+func troubles(a *app, w io.Writer, items []json.RawMessage) error {
+	if len(items) == 0 {
+		fmt.Fprintln(w, "there is no problem")
+	}
+	for i, raw := range items {
+		o, err := decode(raw)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		severity := o.text("severity")
+		fmt.Fprintf(w, "%s  %s  %s", paint(w, severity, severity), o.text("code"), oneLine(o.text("title")))
+		if name, _ := at(o, "subject.name").(string); name != "" {
+			fmt.Fprintf(w, ": %s", oneLine(name))
+		}
+		if since := a.cell(o.text("since"), "since"); since != "-" {
+			fmt.Fprintf(w, "  (%s)", since)
+		}
+		fmt.Fprintln(w)
+		for _, line := range [][2]string{{"why", o.text("why")}, {"fix", o.text("fix")}} {
+			if line[1] != "" {
+				fmt.Fprintf(w, "  %s: %s\n", line[0], oneLine(line[1]))
+			}
+		}
+		if command, ok := at(o, "remedy.command").(string); ok && command != "" {
+			fmt.Fprintf(w, "  run: %s\n", oneLine(command))
+		}
+	}
+	return nil
+}
