@@ -50,12 +50,12 @@ type CLI struct{ app *app }
 // Commands returns every verb of the client, but those below join-token.
 func (c *CLI) Commands() []*cobra.Command {
 	var out []*cobra.Command
-	for _, make := range []func(*app) *cobra.Command{
+	for _, command := range []func(*app) *cobra.Command{
 		statusCommand, problemsCommand, eventsCommand, poolsCommand, hostsCommand, runnersCommand, jobsCommand, queueCommand,
 		installationsCommand, githubCommand, usersCommand, tokensCommand, sessionsCommand, settingsCommand, auditCommand, setupCommand,
 		loginCommand, logoutCommand, contextCommand, apiCommand,
 	} {
-		if made := make(c.app); made != nil {
+		if made := command(c.app); made != nil {
 			made.GroupID = GroupClient
 			out = append(out, made)
 		}
