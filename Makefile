@@ -24,14 +24,14 @@ TEST ?= ./...
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z][a-z-]*:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: deps build ## Watch jobs run in real containers, against a simulated GitHub
 	@bin/zoomies demo
 
 .PHONY: test
-test: deps contract build bin/podman-daemon.tar ## Run every test, the end-to-end ones with Podman too
+test: deps contract build bin/podman-daemon.tar bin/apidiff ## Run every test, the end-to-end ones with Podman too
 	go test -timeout 20m $(TEST)
 
 ##@ Work on the code
@@ -55,6 +55,15 @@ bin/podman-daemon.tar: images/catalogue/catalogue.json $(wildcard images/build/*
 	go run ./images/build podman-daemon -system $(HOST_SYSTEM) -output $@.new
 	@mv $@.new $@
 
+# Compares two descriptions of the API. A module of its own, for its libraries are newer than the fleet's.
+bin/apidiff: $(wildcard tools/apidiff/*)
+	@mkdir -p bin
+	cd tools/apidiff && go build -o ../../bin/apidiff .
+
+.PHONY: release-api
+release-api: ## Make the API's description the one that later changes must not break
+	go run ./tools/apigen -release
+
 .PHONY: lint
 lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)
 	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); \
@@ -63,7 +72,7 @@ lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)
 	$(GOLANGCI) run
 
 .PHONY: race
-race: contract build bin/podman-daemon.tar ## Run every test with the race detector
+race: contract build bin/podman-daemon.tar bin/apidiff ## Run every test with the race detector
 	@tools/deps run race
 	CGO_ENABLED=1 go test -race -timeout 60m $(TEST)
 
@@ -92,8 +101,10 @@ image: ## Build a Debian runner image: make image ARCHIVE=actions-runner-….tar
 	  -entrypoint bin/zoomies-entrypoint -output out/runner-$(SYSTEM).tar
 
 .PHONY: docs
-docs: ## Write the reference pages that come from tables in the code
+docs: ## Write the reference pages, the API's description and its client from the code
 	go run ./tools/docgen
+	go run ./tools/apigen
+	go run ./cmd/zoomies reference pages docs/reference
 
 .PHONY: contract
 contract: tests/contract/node_modules/.package-lock.json ## Fetch GitHub's own description of its API, for the tests

@@ -28,8 +28,10 @@ func agentCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Run runners on this machine for a controller elsewhere",
-		Long: "Joins a controller with a single-use token and runs the runners it is given. The token of the first start comes from\n" +
-			"$" + joinTokenVariable + " or --token-file; later starts use what the first one left in the data folder.",
+		Long: "Joins a controller with a single-use token and runs the runners it is given. It connects outward only. The token of the first start\n" +
+			"comes from $" + joinTokenVariable + " or --token-file; later starts use what the first one left in the data folder, agent.json. Do not copy\n" +
+			"that file or clone a machine that has it: two machines cannot be one host, and the second is refused. A host that takes over the name\n" +
+			"of another, such as the same machine made anew, needs a token made for that name. Stopping an agent leaves its jobs running.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAgent(cmd, f) },
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/cli"
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 	"github.com/zoomies-fleet/zoomies/controller"
 	"github.com/zoomies-fleet/zoomies/controller/config"
@@ -21,7 +22,10 @@ func controllerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the control plane, with an agent of its own unless that is switched off",
-		Args:  cobra.NoArgs,
+		Long: "Runs the control plane, and an agent inside it unless agent.embedded is false. It prints every finding about its settings first, and\n" +
+			"does not start when one is an error. A second controller over the same database is refused, with the host and process that hold it,\n" +
+			"before it changes anything.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(configFile, nil)
 			if err != nil {
@@ -42,7 +46,7 @@ func controllerCommand() *cobra.Command {
 // any yet, and the environment.
 func loadConfig(file string, database map[string]string) (*config.Config, error) {
 	return config.Load(config.LoadOptions{
-		File: config.FindFile(file), Database: database, Environ: os.Environ(), OtherVariables: []string{joinTokenVariable},
+		File: config.FindFile(file), Database: database, Environ: os.Environ(), OtherVariables: append([]string{joinTokenVariable}, cli.Variables...),
 	})
 }
 

@@ -10,6 +10,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/cli"
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 )
 
 // version is set at build time.
@@ -33,11 +36,13 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "zoomies:", err)
+	if !cli.Silent(err) {
+		fmt.Fprintln(os.Stderr, "zoomies:", err)
+	}
 	if ex, ok := errors.AsType[exitError](err); ok {
 		os.Exit(ex.code)
 	}
-	os.Exit(1)
+	os.Exit(cli.ExitCode(err))
 }
 
 func root() *cobra.Command {
@@ -48,6 +53,20 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	c.AddCommand(controllerCommand(), agentCommand(), joinTokenCommand(), keysCommand(), demoCommand())
+	cli.Setup(c)
+	verbs := cli.New(cli.Options{Version: version, LocalSocket: usualSocket})
+	join := joinTokenCommand()
+	verbs.JoinTokens(join)
+	c.AddCommand(controllerCommand(), agentCommand(), join, keysCommand(), demoCommand(), referenceCommand())
+	c.AddCommand(verbs.Commands()...)
 	return c
+}
+
+// usualSocket is the local socket of the controller that this machine's settings describe.
+func usualSocket() string {
+	cfg, err := loadConfig("", nil)
+	if err != nil {
+		return "" // the controller itself says what is wrong with them
+	}
+	return serve.LocalSocket(cfg.DataDir)
 }

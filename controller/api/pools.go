@@ -197,7 +197,7 @@ func (s *Server) createPool(ctx context.Context, in *createPool) (*poolOutput, e
 		return err
 	})
 	if err != nil {
-		return nil, poolConflict(err, p.Name)
+		return nil, poolConflict(err, in.Body.Name) // p is nothing then
 	}
 	s.fleet.Look()
 	return &poolOutput{viewPool(p)}, nil

@@ -47,7 +47,7 @@ var (
 		Fix:   "Make a pool with those labels, or change the workflow's runs-on.",
 		Remedy: &Remedy{Summary: "Make a pool with those labels", Operation: "create-pool",
 			Body:    map[string]any{"name": "<name>", "installation_id": "<installation>", "labels": []string{"<label>"}},
-			Command: "zoomies pools create NAME --installation INSTALLATION --label LABEL"},
+			Command: "zoomies pools create NAME --installation INSTALLATION --labels LABEL"},
 	})
 	PoolBlocked = declare(Kind{
 		Code: "pool.blocked", Severity: Error, Audience: auth.Operator, Subject: OfPool,

@@ -22,11 +22,13 @@ type commands struct {
 const cliPage = "docs/reference/cli.md"
 
 var (
-	targetForm = regexp.MustCompile(`(?m)^([a-z][a-z-]*):(?:[^=]|$)`)
-	flagCall   = regexp.MustCompile(`^(Bool|Int|Int64|String|StringSlice|StringArray|StringToString|Duration|Float64|Count)VarP?$`)
-	makeForm   = regexp.MustCompile(`^make ([a-z][a-z-]*)`)
-	cliForm    = regexp.MustCompile(`^(?:bin/)?zoomies ([a-z][a-z-]*)(.*)$`)
-	flagForm   = regexp.MustCompile(`--([a-z][a-z-]+)`)
+	targetForm  = regexp.MustCompile(`(?m)^([a-z][a-z-]*):(?:[^=]|$)`)
+	flagCall    = regexp.MustCompile(`^(Bool|Int|Int64|String|StringSlice|StringArray|StringToString|Duration|Float64|Count)VarP?$`)
+	makeForm    = regexp.MustCompile(`^make ([a-z][a-z-]*)`)
+	cliForm     = regexp.MustCompile(`^(?:bin/)?zoomies ([a-z][a-z-]*)(.*)$`)
+	pageCommand = regexp.MustCompile("(?m)^##+ `zoomies ([a-z -]+)`$")
+	pageFlag    = regexp.MustCompile("(?m)^\\| `--([a-z][a-z-]+)`")
+	flagForm    = regexp.MustCompile(`--([a-z][a-z-]+)`)
 )
 
 func readCommands(t *testing.T, s source) commands {
@@ -55,6 +57,17 @@ func readCommands(t *testing.T, s source) commands {
 			}
 			return true
 		})
+	}
+	if slices.Contains(s.files, cliPage) { // the client's verbs come from the API's description; the page is held to the binary
+		text := s.text(t, cliPage)
+		for _, m := range pageCommand.FindAllStringSubmatch(text, -1) {
+			for verb := range strings.FieldsSeq(m[1]) {
+				c.verbs[verb] = true
+			}
+		}
+		for _, m := range pageFlag.FindAllStringSubmatch(text, -1) {
+			c.flags[m[1]] = true
+		}
 	}
 	delete(c.verbs, "zoomies") // the root
 	return c

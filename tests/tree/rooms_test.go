@@ -43,7 +43,7 @@ var rooms = []room{
 	{"images", nil, "what runs inside a job's container must carry nothing of the fleet"},
 	{"client", nil, "the API's client is what others link: it stands alone"},
 	{"sim", nil, "the outside world is held to its vendors' descriptions, not to our own idea of them"},
-	{"tools", []string{"controller/auth", "controller/config", "controller/metrics", "controller/problems"}, "tools read tables and make pages"},
+	{"tools", []string{"controller/api", "controller/auth", "controller/config", "controller/metrics", "controller/problems"}, "tools read tables and make pages"},
 	{"tests", []string{"*"}, "what crosses rooms is tested here"},
 }
 
