@@ -42,7 +42,7 @@ func controllerCommand() *cobra.Command {
 // any yet, and the environment.
 func loadConfig(file string, database map[string]string) (*config.Config, error) {
 	return config.Load(config.LoadOptions{
-		File: config.FindFile(file), Database: database, Environ: os.Environ(), OtherVariables: []string{joinTokenVariable},
+		File: config.FindFile(file), Database: database, Environ: os.Environ(), OtherVariables: []string{joinTokenVariable, controllerVariable, caFileVariable, caPinVariable},
 	})
 }
 
