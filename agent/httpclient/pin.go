@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -83,7 +84,7 @@ func (c *Client) advise(err error) error {
 		return fmt.Errorf("%w: use an address that the certificate is for, or set public_url on the controller to this one", err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w: compare the clocks of both machines; the certificate may have to be renewed on the controller", err)
-	case errors.As(err, &record):
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return fmt.Errorf("%w: what answers at %s speaks no TLS: is that the controller's port, and is tls.mode on?", err, c.base.Host)
 	}
 	return err
