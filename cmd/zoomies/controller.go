@@ -86,7 +86,7 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 	}
 	svc, err := serve.New(ctx, serve.Options{
 		Database: db, Settings: controller.SettingsOf(cfg), GitHub: controller.GitHubClients(cfg.GitHub.MintsPerMinute), Version: version,
-		Listen: cfg.Listen, CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, Dir: cfg.DataDir, Logger: log,
+		Listen: cfg.Listen, Dir: cfg.DataDir, Logger: log, Notices: os.Stderr,
 		Config: cfg, PublicMetrics: cfg.Metrics.Public, LoadConfig: func(rows map[string]string) (*config.Config, error) { return loadConfig(configFile, rows) },
 	})
 	if err != nil {
