@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/install"
 )
 
 // version is set at build time.
@@ -48,6 +50,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	c.AddCommand(controllerCommand(), agentCommand(), joinTokenCommand(), keysCommand(), demoCommand())
+	c.AddCommand(controllerCommand(), agentCommand(), joinTokenCommand(), keysCommand(), demoCommand(), install.InitCommand(), install.UninstallCommand())
 	return c
 }
