@@ -24,7 +24,7 @@ TEST ?= ./...
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z][a-z-]*:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z][a-z0-9-]*:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: deps build ## Watch jobs run in real containers, against a simulated GitHub
@@ -63,6 +63,10 @@ bin/apidiff: $(wildcard tools/apidiff/*)
 .PHONY: release-api
 release-api: ## Make the API's description the one that later changes must not break
 	go run ./tools/apigen -release
+.PHONY: e2e-init
+e2e-init: ## Install, upgrade and uninstall on a Debian with systemd, in a machine of QEMU's
+	go build -ldflags='-s -w -X main.version=$(VERSION)' -o bin/zoomies-init ./cmd/zoomies
+	ZOOMIES=$(CURDIR)/bin/zoomies-init tests/init/run
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)

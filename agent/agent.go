@@ -25,7 +25,9 @@ import (
 type Config struct {
 	Controller protocol.Controller
 	// Address is the controller's address as it is kept in the state file; informational.
-	Address  string
+	Address string
+	// CAPin is the pin by which Controller trusts the controller's certificate; kept beside Address, empty for none.
+	CAPin    string
 	Backends []backend.Backend
 	// Bind makes the backends of a host once its ID is known, so that agents which share an
 	// engine see only their own workloads. It must return the same kinds as Backends, which

@@ -23,9 +23,9 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	if st.HostID != "" && st.AgentToken != "" {
-		if a.cfg.Address != "" && st.Controller != a.cfg.Address {
-			a.log.Info("the controller has another address now", "was", st.Controller, "is", a.cfg.Address)
-			st.Controller = a.cfg.Address
+		if a.cfg.Address != "" && (st.Controller != a.cfg.Address || st.CAPin != a.cfg.CAPin) {
+			a.log.Info("the controller has another address or pin now", "was", st.Controller, "is", a.cfg.Address)
+			st.Controller, st.CAPin = a.cfg.Address, a.cfg.CAPin
 			if err := st.save(a.cfg.StatePath); err != nil {
 				return err
 			}
@@ -91,6 +91,7 @@ func (a *Agent) join(ctx context.Context) error {
 		agentToken = resp.AgentToken // a controller that chooses it itself
 	}
 	st.joined(joinToken, resp.HostID, agentToken, a.cfg.Address)
+	st.CAPin = a.cfg.CAPin
 	if err := st.save(a.cfg.StatePath); err != nil {
 		return errors.Join(errState, err)
 	}

@@ -41,13 +41,13 @@ func TestARestartNeedsNoToken(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start()
 		r.stop()
-		r.cfg.JoinToken, r.cfg.Address = "", "https://moved.test"
+		r.cfg.JoinToken, r.cfg.Address, r.cfg.CAPin = "", "https://moved.test", "sha256:00"
 		r.start()
 		if r.agent.HostID() != "hst_1" || len(r.ctl.offered) != 1 {
 			t.Errorf("host %q after offering %d tokens", r.agent.HostID(), len(r.ctl.offered))
 		}
-		if st, _ := LoadState(r.cfg.StatePath); st.Controller != "https://moved.test" {
-			t.Errorf("the controller's new address was not kept: %q", st.Controller)
+		if st, _ := LoadState(r.cfg.StatePath); st.Controller != "https://moved.test" || st.CAPin != "sha256:00" {
+			t.Errorf("the new address and pin were not kept: %q, %q", st.Controller, st.CAPin)
 		}
 	})
 }

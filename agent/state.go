@@ -25,6 +25,8 @@ type State struct {
 	HostID     string `json:"host_id,omitempty"`
 	AgentToken string `json:"agent_token,omitempty"` // secret
 	Controller string `json:"controller,omitempty"`  // address
+	// CAPin is the pin of the authority that the certificate at that address comes from; empty when it was trusted otherwise.
+	CAPin string `json:"ca_pin,omitempty"`
 	// Joining is the join that was begun and not answered yet. It is kept before the controller is
 	// asked, so that the same can be asked again when the answer is lost.
 	Joining *Joining `json:"joining,omitempty"`

@@ -27,8 +27,9 @@ const (
 
 // Client is a controller at the other end of a network. It is safe for concurrent use.
 type Client struct {
-	base *url.URL
-	http *http.Client
+	base   *url.URL
+	http   *http.Client
+	pinned bool
 }
 
 var _ protocol.Controller = (*Client)(nil)
@@ -39,11 +40,11 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := o.transport()
+	transport, err := o.transport(base)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{base: base, http: &http.Client{
+	return &Client{base: base, pinned: o.Pin != "", http: &http.Client{
 		Transport: transport,
 		// A redirect would carry the token to an address nobody chose.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -154,7 +155,7 @@ func newRequest(ctx context.Context, cred protocol.Credential, method string, u 
 func (c *Client) roundTrip(req *http.Request, out any) error {
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("cannot reach the controller: %w", err)
+		return fmt.Errorf("cannot reach the controller: %w", c.advise(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	switch {

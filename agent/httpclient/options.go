@@ -21,6 +21,9 @@ type Options struct {
 	Address string
 	// CA holds PEM certificates that replace the system's roots, to pin a private authority.
 	CA []byte
+	// Pin trusts one authority by the hash of its public key, sha256:<hex>, which the controller sends along with its own certificate.
+	// It replaces the system's roots; give it or CA.
+	Pin string
 	// AllowHTTP accepts http:// to any address: for a connection that a tunnel encrypts.
 	AllowHTTP bool
 	// Dial replaces the network dialer: a userspace tunnel's.
@@ -53,8 +56,20 @@ func isLoopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-func (o Options) transport() (*http.Transport, error) {
+func (o Options) transport(base *url.URL) (*http.Transport, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	switch {
+	case (o.Pin != "" || len(o.CA) > 0) && base.Scheme != "https":
+		return nil, fmt.Errorf("cannot trust an authority over plain HTTP: write https://%s", base.Host)
+	case o.Pin != "" && len(o.CA) > 0:
+		return nil, errors.New("cannot trust both a pinned authority and one from a file: give one of them")
+	case o.Pin != "":
+		pin, err := ParsePin(o.Pin)
+		if err != nil {
+			return nil, err
+		}
+		pin.trustIn(conf, base.Hostname())
+	}
 	if len(o.CA) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(o.CA) {

@@ -16,11 +16,18 @@ import (
 // joinTokenVariable carries the join token of a first start. It is not a flag: a process list is no place for a secret.
 const joinTokenVariable = "ZOOMIES_JOIN_TOKEN"
 
+// Variables that stand in for flags.
+const (
+	controllerVariable = "ZOOMIES_CONTROLLER"
+	caFileVariable     = "ZOOMIES_CA_FILE"
+	caPinVariable      = "ZOOMIES_CA_PIN"
+)
+
 type agentFlags struct {
-	controller, ca, name, dataDir, tokenFile, socket string
-	capacity                                         int
-	backends                                         []string
-	labels                                           map[string]string
+	controller, ca, pin, name, dataDir, tokenFile, socket string
+	capacity                                              int
+	backends                                              []string
+	labels                                                map[string]string
 }
 
 func agentCommand() *cobra.Command {
@@ -36,8 +43,9 @@ func agentCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAgent(cmd, f) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.controller, "controller", "", "address of the controller, https://host[:port] (required)")
-	fl.StringVar(&f.ca, "ca-file", "", "PEM file of the authority that the controller's certificate must come from")
+	fl.StringVar(&f.controller, "controller", "", "address of the controller, https://host[:port] (default: $"+controllerVariable+", or the one it joined)")
+	fl.StringVar(&f.ca, "ca-file", "", "PEM file of the authority that the controller's certificate must come from (default: $"+caFileVariable+")")
+	fl.StringVar(&f.pin, "ca-pin", "", "the same by its pin, sha256:…, as join-token prints it (default: $"+caPinVariable+", or the one it joined with)")
 	fl.StringVar(&f.name, "name", "", "this host's name in the fleet (default: the machine's name)")
 	fl.StringVar(&f.dataDir, "data-dir", "/var/lib/zoomies", "folder of the agent's credentials")
 	fl.StringVar(&f.tokenFile, "token-file", "", "file with the single-use join token")
@@ -45,7 +53,6 @@ func agentCommand() *cobra.Command {
 	fl.IntVar(&f.capacity, "capacity", 0, "runners this host holds at once; 0 is one for each core")
 	fl.StringSliceVar(&f.backends, "backends", []string{"podman"}, "what runners may be started with: podman, docker, process")
 	fl.StringToStringVar(&f.labels, "label", nil, "label of this host, key=value, for pools that select hosts")
-	_ = c.MarkFlagRequired("controller") // the flag exists
 	return c
 }
 
@@ -58,13 +65,12 @@ func runAgent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	opts := httpclient.Options{Address: f.controller}
-	if f.ca != "" {
-		if opts.CA, err = os.ReadFile(f.ca); err != nil {
-			return fmt.Errorf("cannot read the controller's authority: %w", err)
-		}
+	state := filepath.Join(f.dataDir, "agent.json")
+	to, err := whereTo(f, state)
+	if err != nil {
+		return err
 	}
-	client, err := httpclient.New(opts)
+	client, err := httpclient.New(to)
 	if err != nil {
 		return err
 	}
@@ -85,9 +91,39 @@ func runAgent(cmd *cobra.Command, f agentFlags) error {
 		return err
 	}
 	return agent.Serve(cmd.Context(), agent.Config{
-		Controller: client, Address: f.controller, Backends: unbound, Bind: bind, StatePath: filepath.Join(f.dataDir, "agent.json"), JoinToken: token,
+		Controller: client, Address: to.Address, CAPin: to.Pin, Backends: unbound, Bind: bind, StatePath: state, JoinToken: token,
 		Name: f.name, Version: version, Capacity: f.capacity, WorkDir: f.dataDir, Labels: f.labels, Logger: log,
 	})
+}
+
+// whereTo says which controller to reach and how to know it: by the flags, else the environment, else what was kept of the join. A
+// kept pin counts for the address that it was kept for.
+func whereTo(f agentFlags, state string) (httpclient.Options, error) {
+	for flag, name := range map[*string]string{&f.controller: controllerVariable, &f.ca: caFileVariable, &f.pin: caPinVariable} {
+		if *flag == "" {
+			*flag = os.Getenv(name)
+		}
+	}
+	kept, err := agent.LoadState(state)
+	if err != nil {
+		return httpclient.Options{}, err
+	}
+	if f.controller == "" {
+		f.controller = kept.Controller
+	}
+	switch {
+	case f.controller == "":
+		return httpclient.Options{}, errors.New("cannot tell where the controller is: give --controller, as `zoomies join-token` prints it")
+	case f.ca == "" && f.pin == "" && f.controller == kept.Controller:
+		f.pin = kept.CAPin
+	}
+	to := httpclient.Options{Address: f.controller, Pin: f.pin}
+	if f.ca != "" {
+		if to.CA, err = os.ReadFile(f.ca); err != nil {
+			return to, fmt.Errorf("cannot read the controller's authority: %w", err)
+		}
+	}
+	return to, nil
 }
 
 // joinToken takes the token from its variable, which it removes so that no child process inherits it, or from a file.

@@ -46,7 +46,8 @@ func controllerCommand() *cobra.Command {
 // any yet, and the environment.
 func loadConfig(file string, database map[string]string) (*config.Config, error) {
 	return config.Load(config.LoadOptions{
-		File: config.FindFile(file), Database: database, Environ: os.Environ(), OtherVariables: append([]string{joinTokenVariable}, cli.Variables...),
+		File: config.FindFile(file), Database: database, Environ: os.Environ(),
+		OtherVariables: append([]string{joinTokenVariable, controllerVariable, caFileVariable, caPinVariable}, cli.Variables...),
 	})
 }
 
@@ -91,8 +92,8 @@ func runController(ctx context.Context, cfg *config.Config, configFile string, t
 	}
 	svc, err := serve.New(ctx, serve.Options{
 		Database: db, Settings: controller.SettingsOf(cfg), GitHub: controller.GitHubClients(cfg.GitHub.MintsPerMinute), Version: version,
-		Listen: cfg.Listen, CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, Dir: cfg.DataDir, Logger: log,
-		Config: cfg, Findings: config.Validate(cfg), PublicMetrics: cfg.Metrics.Public, LoadConfig: func(rows map[string]string) (*config.Config, error) { return loadConfig(configFile, rows) },
+		Listen: cfg.Listen, Dir: cfg.DataDir, Logger: log, Notices: os.Stderr, Config: cfg, Findings: config.Validate(cfg),
+		PublicMetrics: cfg.Metrics.Public, LoadConfig: func(rows map[string]string) (*config.Config, error) { return loadConfig(configFile, rows) },
 	})
 	if err != nil {
 		return err

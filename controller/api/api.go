@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -71,6 +72,11 @@ type Options struct {
 	LoadSettings func(database map[string]string) (*config.Config, error)
 	// PublicURL is where browsers and GitHub reach the server; empty when nobody said.
 	PublicURL string
+	// AgentURL is where agents reach the server, and CAPin what they know its authority by; empty when nobody can say, or when any machine
+	// knows the authority.
+	AgentURL, CAPin string
+	// TrustedProxies are those from which X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
 	// GitHub asks GitHub; nil is a client with timeouts.
 	GitHub *http.Client
 	// Streams bound the streams of events.
@@ -93,6 +99,9 @@ type Server struct {
 	public  string // PublicURL without a slash at its end
 	apps    *github.Apps
 	flows   *flows
+
+	agentURL, caPin string
+	proxies         []netip.Prefix
 
 	publicMetrics bool
 	running       *config.Config
@@ -129,7 +138,7 @@ func New(o Options) *Server {
 	s := &Server{
 		store: o.Store, fleet: o.Fleet, signin: o.SignIn, version: o.Version, now: o.Now, log: o.Logger, secure: o.Secure,
 		limits: o.Limits.orDefault(), rest: o.Rest, router: chi.NewMux(), served: map[string]bool{}, busy: newInFlight(),
-		publicMetrics: o.PublicMetrics, running: o.Running, loadSettings: o.LoadSettings,
+		agentURL: o.AgentURL, caPin: o.CAPin, proxies: o.TrustedProxies, publicMetrics: o.PublicMetrics, running: o.Running, loadSettings: o.LoadSettings,
 		public: strings.TrimRight(o.PublicURL, "/"), apps: github.NewApps(o.GitHub, o.Now), flows: newFlows(o.Now),
 	}
 	s.hub = newHub(s, o.Streams)

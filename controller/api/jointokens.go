@@ -40,6 +40,9 @@ func (JoinTokenSpec) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sche
 type CreatedJoinToken struct {
 	JoinToken
 	Token string `json:"token" doc:"Give it to zoomies agent on the host; it is shown this once"`
+	// Where and how the host finds the controller.
+	Controller string `json:"controller,omitempty" doc:"The controller's address, for --controller, where it is known"`
+	CAPin      string `json:"ca_pin,omitempty" doc:"The pin of the controller's own authority, for --ca-pin, where it has one"`
 }
 
 func (s *Server) viewJoinToken(t store.JoinToken) JoinToken {
@@ -105,7 +108,7 @@ func (s *Server) createJoinToken(ctx context.Context, in *createJoinToken) (*cre
 	if err != nil {
 		return nil, err
 	}
-	return &createdJoinTokenOutput{CreatedJoinToken{s.viewJoinToken(t), secret}}, nil
+	return &createdJoinTokenOutput{CreatedJoinToken{s.viewJoinToken(t), secret, s.agentURL, s.caPin}}, nil
 }
 
 func (s *Server) deleteJoinToken(ctx context.Context, in *TokenPath) (*struct{}, error) {

@@ -119,7 +119,7 @@ func TestABadSettingIsRefused(t *testing.T) {
 		t.Errorf("refused settings left audit rows, or were applied: %+v", rows)
 	}
 	// A warning is an answer, and the environment stays above the database.
-	v := into[api.Setting](r.call(root, "PUT", "/api/v1/settings/listen", map[string]any{"value": "0.0.0.0:8080"}).want(200))
+	v := into[api.Setting](r.call(root, "PUT", "/api/v1/settings/github.mints_per_minute", map[string]any{"value": "170"}).want(200))
 	if len(v.Findings) != 1 || v.Findings[0].Severity != "warning" || v.Findings[0].Fix == "" {
 		t.Errorf("findings: %+v", v.Findings)
 	}

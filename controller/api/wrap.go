@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 	).Handler(routes)
 	agents := limit.hosts(routes)
 	return recovered.Handler(s.log)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{id: store.NewID("req_"), address: addressOf(r)}))
+		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{id: store.NewID("req_"), address: s.addressOf(r)}))
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
@@ -59,15 +58,6 @@ func (s *Server) wrap(routes http.Handler) http.Handler {
 			api.ServeHTTP(w, r)
 		}
 	}))
-}
-
-// addressOf is the peer's address without its port; a peer on the local socket has none.
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return "local"
-	}
-	return host
 }
 
 const (

@@ -19,6 +19,7 @@ type Config struct {
 	Listen    string    `koanf:"listen"`
 	PublicURL string    `koanf:"public_url"`
 	TLS       TLS       `koanf:"tls"`
+	HTTP      HTTP      `koanf:"http"`
 	Secrets   Secrets   `koanf:"secrets"`
 	Log       Log       `koanf:"log"`
 	Metrics   Metrics   `koanf:"metrics"`
@@ -34,8 +35,14 @@ type Config struct {
 
 // TLS is what the listener proves itself with.
 type TLS struct {
+	Mode     string `koanf:"mode"` // as set; Serves resolves it
 	CertFile string `koanf:"cert_file"`
 	KeyFile  string `koanf:"key_file"`
+}
+
+// HTTP is what stands in front of the listener.
+type HTTP struct {
+	TrustedProxies []string `koanf:"trusted_proxies"` // as set; Proxies reads them
 }
 
 // Secrets says where the sealing keys are.

@@ -32,6 +32,8 @@ const (
 	CodePublicURLInvalid   = "public_url.invalid"
 	CodeListenNoTLS        = "listen.no_tls"
 	CodeTLSIncomplete      = "tls.incomplete"
+	CodeProxiesInvalid     = "http.proxies_invalid"
+	CodeProxiesAll         = "http.proxies_all"
 	CodeFileUnreadable     = "file.unreadable"
 	CodeSecretExposed      = "secrets.exposed"
 	CodeDataDirWritable    = "data_dir.writable"

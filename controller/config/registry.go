@@ -109,12 +109,21 @@ var registry = []Setting{
 			"A GitHub App is made with it, and its webhook is compared with it.",
 	},
 	{
+		Key: "tls.mode", Kind: String, Default: modeAuto, Values: []string{modeAuto, modeFiles, modeOff}, Effect: Restart, Group: "Controller",
+		Summary: "How the listener serves TLS. auto takes tls.cert_file where it is set; else, beyond the loopback, " +
+			"a certificate from an authority that the controller makes in data_dir. off serves plain HTTP.",
+	},
+	{
 		Key: "tls.cert_file", Kind: String, Effect: Restart, Group: "Controller",
-		Summary: "PEM certificate chain to serve TLS with. Needs tls.key_file. Empty serves plain HTTP.",
+		Summary: "PEM certificate chain to serve TLS with. Needs tls.key_file. Both are read again when they change.",
 	},
 	{
 		Key: "tls.key_file", Kind: SecretFile, Effect: Restart, Group: "Controller",
 		Summary: "PEM private key of tls.cert_file.",
+	},
+	{
+		Key: "http.trusted_proxies", Kind: List, Effect: Restart, Group: "Controller",
+		Summary: "Addresses or networks of proxies in front of the controller. X-Forwarded-For is believed from them alone.",
 	},
 	{
 		Key: "secrets.key_file", Kind: SecretFile, Effect: Restart, Group: "Controller", Early: true,

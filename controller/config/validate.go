@@ -37,7 +37,7 @@ func thisMachine() machine {
 func validate(c *Config, m machine) []Finding {
 	var all []Finding
 	for _, check := range []func(*Config, machine) []Finding{
-		checkFolder, checkListen, checkPublicURL, checkFiles, checkGitHub, checkStart, checkAgent, checkRunnerEnv, checkUnknown,
+		checkFolder, checkListen, checkPublicURL, checkProxies, checkFiles, checkGitHub, checkStart, checkAgent, checkRunnerEnv, checkUnknown,
 	} {
 		all = append(all, check(c, m)...)
 	}
@@ -94,19 +94,19 @@ func checkListen(c *Config, _ machine) []Finding {
 		return out
 	}
 	switch {
-	case (c.TLS.CertFile == "") != (c.TLS.KeyFile == ""):
+	case c.Serves() == FromFiles && (c.TLS.CertFile == "" || c.TLS.KeyFile == ""):
 		out = append(out, Finding{
 			Severity: Error, Code: CodeTLSIncomplete, Key: "tls.cert_file",
-			Title: "Only one of tls.cert_file and tls.key_file is set.",
+			Title: "tls.cert_file and tls.key_file are not both set.",
 			Why:   "TLS needs the certificate and its key.",
-			Fix:   "Set both, or neither to serve plain HTTP.",
+			Fix:   "Set both; or neither, with tls.mode auto, to let the controller make a certificate.",
 		})
-	case c.TLS.CertFile == "" && !loopback(host):
+	case c.Serves() == NoTLS && !loopback(host):
 		out = append(out, Finding{
-			Severity: Warning, Code: CodeListenNoTLS, Key: "listen",
+			Severity: Warning, Code: CodeListenNoTLS, Key: "tls.mode",
 			Title: fmt.Sprintf("The controller listens on %s without TLS.", c.Listen),
 			Why:   "Agent tokens and runner credentials cross the network in the clear.",
-			Fix:   "Set tls.cert_file and tls.key_file, or listen on 127.0.0.1 behind a proxy that ends TLS.",
+			Fix:   "Set tls.mode to auto, or listen on 127.0.0.1 behind a proxy that ends TLS.",
 		})
 	}
 	return out

@@ -25,6 +25,7 @@ var rooms = []room{
 		"controller/scheduler",
 		"controller/secrets", "controller/store"}, "the API asks the loops through an interface of its own: it must not know how they work"},
 	{"controller/relay", nil, "it passes bytes on, and knows neither who sends them nor who may watch"},
+	{"controller/certs", nil, "what holds private keys must be small enough to read whole"},
 	{"controller/config", nil, "settings are read before anything else of ours exists"},
 	{"controller/problems", []string{"controller/auth", "controller/config"}, "a declared list: who it is for and what the settings can be are words that it takes from others"},
 	{"controller/metrics", nil, "metrics are declared in one table and must never read the store"},

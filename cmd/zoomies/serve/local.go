@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // LocalSocket is where a controller with that data folder answers its machine's owner.
@@ -16,7 +16,7 @@ func LocalSocket(dataDir string) string { return filepath.Join(dataDir, "local.s
 
 // serveLocal answers on the local socket until ctx ends. One that an earlier controller left is replaced: that has ended, or this one
 // takes over from it.
-func serveLocal(ctx context.Context, socket string, h http.Handler) error {
+func serveLocal(ctx context.Context, socket string, h http.Handler, log *slog.Logger) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cannot replace the local socket: %w", err)
 	}
@@ -30,10 +30,5 @@ func serveLocal(ctx context.Context, socket string, h http.Handler) error {
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return errors.Join(fmt.Errorf("cannot close the local socket to others: %w", err), ln.Close())
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second} // no ReadTimeout: it would end streams
-	context.AfterFunc(ctx, func() { _ = srv.Close() })                   // ends Serve
-	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("the local socket stopped: %w", err)
-	}
-	return nil
+	return serveUntil(ctx, &http.Server{Handler: h}, ln, log)
 }

@@ -2,13 +2,14 @@ package serve
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -27,7 +28,7 @@ type Options struct {
 	GitHub   func(store.Installation) (github.API, error)
 	Version  string
 	Listen   string // address and port; port 0 is any free one
-	// Config are the settings that it starts with; nil is the defaults.
+	// Config are the settings that it starts with, TLS among them; nil is the defaults.
 	Config *config.Config
 	// LoadConfig merges the settings' layers as a start would, over these rows of the database; nil never does.
 	LoadConfig func(database map[string]string) (*config.Config, error)
@@ -35,10 +36,10 @@ type Options struct {
 	Findings []config.Finding
 	// PublicMetrics shows the metrics to whoever asks.
 	PublicMetrics bool
-	// CertFile and KeyFile are PEM files to serve TLS with; "" serves plain HTTP.
-	CertFile, KeyFile string
-	Dir               string // the data folder: it holds the local socket, and the setup token of an unclaimed fleet
-	Logger            *slog.Logger
+	Dir           string // the data folder: it holds the local socket, and the setup token of an unclaimed fleet
+	Logger        *slog.Logger
+	// Notices takes what the machine's owner has to read at a start, which is no log; nil drops it.
+	Notices io.Writer
 }
 
 // Service is a controller with its listener, which Run serves.
@@ -47,10 +48,14 @@ type Service struct {
 	o   Options
 	api *api.Server
 	ln  net.Listener
+	tls *tls.Config // nil for plain HTTP
 }
 
 // New makes the controller and listens. Close the database after Run, or when Run is not called.
 func New(ctx context.Context, o Options) (*Service, error) {
+	if o.Config == nil {
+		o.Config = config.Default()
+	}
 	st := o.Database.Store
 	c, err := controller.New(ctx, controller.Options{
 		Store: st, Settings: o.Settings, Holder: o.Database.Holder, GitHub: o.GitHub, Version: o.Version, Logger: o.Logger, Reload: o.reload(), Findings: o.Findings,
@@ -64,28 +69,38 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	if unclaimed {
-		o.Logger.Info("nobody has claimed this fleet yet: run `zoomies setup claim`", "setup_token_file", SetupToken(o.Dir))
+		o.notice("Nobody has claimed this fleet yet. To become its first user, run on this machine:\n  zoomies setup claim\n"+
+			"or elsewhere, with the one-time token in %s.\n", SetupToken(o.Dir))
 	}
-	server := api.New(api.Options{
-		Store: st, Fleet: c, SignIn: in, Version: o.Version, Logger: o.Logger, Secure: o.CertFile != "", PublicURL: o.publicURL(),
-		PublicMetrics: o.PublicMetrics, Running: o.Config, LoadSettings: o.LoadConfig, Rest: c.Handler(),
-	})
+	proof, err := o.proof(ctx)
+	if err != nil {
+		return nil, err
+	}
+	proxies, err := o.Config.Proxies()
+	if err != nil {
+		return nil, err
+	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
 	}
-	o.Logger.Info("listening", "address", ln.Addr().String())
-	return &Service{c, o, server, ln}, nil
+	server := api.New(api.Options{
+		Store: st, Fleet: c, SignIn: in, Version: o.Version, Logger: o.Logger, PublicURL: o.Config.PublicURL, PublicMetrics: o.PublicMetrics,
+		Secure: proof.conf != nil || strings.HasPrefix(o.Config.PublicURL, "https:"), // a proxy may end TLS
+		CAPin:  proof.pin, AgentURL: o.agentURL(ln.Addr(), proof.conf != nil), TrustedProxies: proxies,
+		Running: o.Config, LoadSettings: o.LoadConfig, Rest: c.Handler(),
+	})
+	o.Logger.Info("listening", "address", ln.Addr().String(), "tls", proof.conf != nil)
+	return &Service{c, o, server, ln, proof.conf}, nil
 }
 
 // SetupToken is the file with the one-time token with which a fleet is claimed, in that data folder.
 func SetupToken(dataDir string) string { return filepath.Join(dataDir, "setup-token") }
 
-func (o *Options) publicURL() string {
-	if o.Config == nil {
-		return ""
+func (o *Options) notice(format string, args ...any) {
+	if o.Notices != nil {
+		_, _ = fmt.Fprintf(o.Notices, format, args...) // nobody reads it: nothing to do
 	}
-	return o.Config.PublicURL
 }
 
 // reload reads the settings anew; nil when nobody said how.
@@ -112,46 +127,16 @@ func (s *Service) Address() string { return s.ln.Addr().String() }
 // Run serves until ctx ends. Runners go on.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	context.AfterFunc(ctx, s.api.Close) // those who follow events come back by themselves
 	g.Go(func() error { return s.Controller.Run(ctx) })
-	g.Go(func() error { return s.http(ctx) })
 	g.Go(func() error {
-		if err := serveLocal(ctx, LocalSocket(s.o.Dir), s.api.LocalHandler()); err != nil {
+		return serveUntil(ctx, &http.Server{Handler: s.api.Handler(), TLSConfig: s.tls}, s.ln, s.o.Logger)
+	})
+	g.Go(func() error {
+		if err := serveLocal(ctx, LocalSocket(s.o.Dir), s.api.LocalHandler(), s.o.Logger); err != nil {
 			s.o.Logger.Warn("the commands of this machine's owner cannot reach the controller", "err", err)
 		}
 		return nil
 	})
 	return g.Wait()
-}
-
-// shutdownGrace is what requests get to finish in when the controller ends.
-const shutdownGrace = 5 * time.Second
-
-// http answers until ctx ends, then lets requests finish for a moment.
-func (s *Service) http(ctx context.Context) error {
-	srv := &http.Server{
-		Handler: s.api.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn),
-	}
-	stopped := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		s.api.Close() // those who follow events come back by themselves
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
-		defer cancel()
-		if err := srv.Shutdown(end); err != nil {
-			stopped <- srv.Close() // a long poll is still open
-			return
-		}
-		stopped <- nil
-	}()
-	var err error
-	if s.o.CertFile != "" {
-		err = srv.ServeTLS(s.ln, s.o.CertFile, s.o.KeyFile)
-	} else {
-		err = srv.Serve(s.ln)
-	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("the HTTP server stopped: %w", err)
-	}
-	return <-stopped
 }
