@@ -80,6 +80,12 @@ race: contract build bin/podman-daemon.tar bin/apidiff ## Run every test with th
 fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@tools/fuzz $(FUZZTIME)
 
+REQUESTS ?= 50000
+SEED ?= 1
+.PHONY: fuzz-api
+fuzz-api: ## Try the whole API with REQUESTS (50000) generated requests: no 5xx, no secret where it does not belong
+	@go run ./tests/fuzzapi -requests $(REQUESTS) -seed $(SEED)
+
 .PHONY: bench
 bench: deps build ## Measure the stages of a start, scheduling and ingest; prints JSON
 	@go run ./tests/bench

@@ -66,6 +66,7 @@ func judgeConfig(cfg *config.Config, say bool) error {
 }
 
 func runController(ctx context.Context, cfg *config.Config, configFile string, takeover bool) (err error) {
+	serve.KeepSmall()
 	log, err := newLogger(os.Stderr, cfg.Log.Level, cfg.Log.Format)
 	if err != nil {
 		return err

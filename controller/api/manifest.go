@@ -47,7 +47,7 @@ type (
 	finishManifest      struct {
 		State string `path:"state" maxLength:"100" doc:"The attempt, as start-manifest named it"`
 		Body  struct {
-			Code string `json:"code" minLength:"1" maxLength:"128" doc:"The code in the address that GitHub sent the browser to"`
+			Code string `json:"code" writeOnly:"true" minLength:"1" maxLength:"128" doc:"The code in the address that GitHub sent the browser to"`
 		}
 	}
 	appOutput struct{ Body GitHubApp }

@@ -22,13 +22,13 @@ type Identity struct {
 // Credentials are what a user signs in with.
 type Credentials struct {
 	Name     string `json:"name" minLength:"1" maxLength:"64" doc:"The user's name"`
-	Password string `json:"password" minLength:"1" maxLength:"256" doc:"The user's password"`
+	Password string `json:"password" writeOnly:"true" minLength:"1" maxLength:"256" doc:"The user's password"`
 }
 
 // PasswordChange changes one's own password.
 type PasswordChange struct {
-	Current string `json:"current" minLength:"1" maxLength:"256" doc:"The password as it is"`
-	New     string `json:"new" minLength:"10" maxLength:"256" doc:"The password as it is to be"`
+	Current string `json:"current" writeOnly:"true" minLength:"1" maxLength:"256" doc:"The password as it is"`
+	New     string `json:"new" writeOnly:"true" minLength:"10" maxLength:"256" doc:"The password as it is to be"`
 }
 
 type (

@@ -18,9 +18,9 @@ type Setup struct {
 
 // Claim makes the first user of a fleet.
 type Claim struct {
-	Token    string `json:"token" required:"false" maxLength:"200" doc:"The setup token from the controller's data folder; the machine's owner needs none over the local socket"`
+	Token    string `json:"token" writeOnly:"true" required:"false" maxLength:"200" doc:"The setup token from the controller's data folder; the machine's owner needs none over the local socket"`
 	Name     string `json:"name" minLength:"1" maxLength:"64" pattern:"^[a-z0-9]([a-z0-9._@+-]*[a-z0-9])?$" doc:"The first user's name"`
-	Password string `json:"password" minLength:"10" maxLength:"256" doc:"Their password"`
+	Password string `json:"password" writeOnly:"true" minLength:"10" maxLength:"256" doc:"Their password"`
 }
 
 type (

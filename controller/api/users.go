@@ -33,14 +33,14 @@ func (User) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 // UserSpec is a new user.
 type UserSpec struct {
 	Name     string  `json:"name" minLength:"1" maxLength:"64" pattern:"^[a-z0-9]([a-z0-9._@+-]*[a-z0-9])?$" doc:"Unique; lower-case letters, digits and . _ @ + -"`
-	Password string  `json:"password" minLength:"10" maxLength:"256" doc:"Tell them to change it: PUT /api/v1/session/password"`
+	Password string  `json:"password" writeOnly:"true" minLength:"10" maxLength:"256" doc:"Tell them to change it: PUT /api/v1/session/password"`
 	Grants   []Grant `json:"grants" required:"false" maxItems:"200" doc:"What they may do; no more than you may"`
 }
 
 // UserPatch changes parts of a user.
 type UserPatch struct {
 	Name     *string  `json:"name,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-z0-9]([a-z0-9._@+-]*[a-z0-9])?$"`
-	Password *string  `json:"password,omitempty" minLength:"10" maxLength:"256" doc:"A new password for somebody else; it ends their sessions"`
+	Password *string  `json:"password,omitempty" writeOnly:"true" minLength:"10" maxLength:"256" doc:"A new password for somebody else; it ends their sessions"`
 	Disabled *bool    `json:"disabled,omitempty" doc:"Ends their sessions; their API tokens do not work meanwhile"`
 	Grants   *[]Grant `json:"grants,omitempty" maxItems:"200" doc:"Takes the place of all their grants"`
 }

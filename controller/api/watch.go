@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/zoomies-fleet/zoomies/controller/api/stream"
 	"github.com/zoomies-fleet/zoomies/controller/auth/signin"
 )
@@ -35,7 +37,17 @@ type StreamWord struct {
 	Reason string `json:"reason"`
 }
 
-func addEvents(s *Server) { s.raw("watch-events", s.watchEvents) }
+func addEvents(s *Server) {
+	s.raw("watch-events", s.watchEvents)
+	text := &huma.Schema{Type: huma.TypeString, MaxLength: new(64)}
+	s.describeStream("watch-events", []*huma.Param{
+		{Name: lastEventIDHeader, In: "header", Schema: text, Description: "The ID of the last event that was seen: what came after it is sent first"},
+		{Name: afterParam, In: "query", Schema: text, Description: "The same, for clients that cannot set a header"},
+	}, map[string]any{
+		helloEvent: StreamHello{}, resetEvent: StreamWord{}, endEvent: StreamWord{}, "problems": Page[FleetProblem]{}, "status": Status{},
+		"job.updated": Job{}, "runner.updated": Runner{}, "pool.updated": Pool{}, "host.updated": Host{}, "installation.updated": Installation{},
+	})
+}
 
 // watcher is one who follows events. It has a position and no queue, so it can delay nobody.
 type watcher struct {

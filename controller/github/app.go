@@ -279,7 +279,7 @@ func (a *Apps) Convert(ctx context.Context, base, code string) (NewApp, error) {
 		PEM           string `json:"pem"`
 		WebhookSecret string `json:"webhook_secret"`
 	}
-	op := operation{what: "take over the new App", effect: converts, quota: quotaCore}
+	op := operation{what: "take over the new App", effect: converts, quota: quotaCore, secret: code}
 	if _, err := c.ask(ctx, op, http.MethodPost, "app-manifests/"+code+"/conversions", &got); err != nil {
 		return NewApp{}, err
 	}

@@ -29,7 +29,8 @@ type operation struct {
 	what   string // after "cannot "
 	effect effect
 	quota  string
-	cached bool // answers may be revalidated by ETag
+	cached bool   // answers may be revalidated by ETag
+	secret string // stands in the call's address, and so in the text of what went wrong
 }
 
 // unsafe says that the call must not be made again before looking.
@@ -101,7 +102,7 @@ func explain(ctx context.Context, op operation, st *attempt, cause error, now ti
 			detail += ": " + a.message
 		}
 	default:
-		detail = scrub(cause.Error(), "")
+		detail = scrub(cause.Error(), op.secret)
 		if op.unsafe() && st.maybeSent() {
 			e.classes = append(e.classes, ErrUnknown)
 		}

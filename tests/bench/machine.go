@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,11 +34,10 @@ func thisMachine(ctx context.Context) (machine, error) {
 		return m, fmt.Errorf("cannot ask for the kernel's version: %w", err)
 	}
 	m.Kernel = unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
-	load, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return m, fmt.Errorf("cannot read the load: %w", err)
+	var err error
+	if m.Load, err = loadNow(); err != nil {
+		return m, err
 	}
-	m.Load = strings.Join(strings.Fields(string(load))[:3], " ")
 	m.Model = firstField("/proc/cpuinfo", "model name")
 	if m.Filesystem, err = filesystem(m.Folder); err != nil {
 		return m, err
@@ -47,6 +47,25 @@ func thisMachine(ctx context.Context) (machine, error) {
 		m.Podman = strings.TrimPrefix(strings.TrimSpace(string(out)), "podman version ")
 	}
 	return m, nil
+}
+
+// loadNow is the load of the last 1, 5 and 15 minutes.
+func loadNow() (string, error) {
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "", fmt.Errorf("cannot read the load: %w", err)
+	}
+	return strings.Join(strings.Fields(string(load))[:3], " "), nil
+}
+
+// peakRSS is the most memory that this process has held, in MB.
+func peakRSS() (float64, error) {
+	value := firstField("/proc/self/status", "VmHWM")
+	kb, err := strconv.ParseFloat(strings.TrimSuffix(value, " kB"), 64)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read this process's memory: %w", err)
+	}
+	return kb / 1024, nil
 }
 
 // firstField is the value of the first "key : value" line of a file, or nothing.

@@ -10,6 +10,7 @@ import (
 type spread struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
 	N   int     `json:"n"`
 }
 
@@ -18,7 +19,7 @@ func spreadOf(ds []time.Duration) spread {
 		return spread{}
 	}
 	s := slices.Sorted(slices.Values(ds))
-	return spread{P50: millis(rank(s, 0.50)), P95: millis(rank(s, 0.95)), N: len(s)}
+	return spread{P50: millis(rank(s, 0.50)), P95: millis(rank(s, 0.95)), P99: millis(rank(s, 0.99)), N: len(s)}
 }
 
 // rank is the q-quantile of sorted values by nearest rank: always one that was measured.

@@ -26,12 +26,12 @@ func TestSpreadOf(t *testing.T) {
 		want spread
 	}{
 		"nothing":     {nil, spread{}},
-		"one":         {ms(7), spread{7, 7, 1}},
-		"two":         {ms(9, 1), spread{1, 9, 2}},
-		"odd":         {ms(3, 1, 2), spread{2, 3, 3}},
-		"twenty":      {upTo(20), spread{10, 19, 20}},
-		"hundred":     {upTo(100), spread{50, 95, 100}},
-		"microsecond": {[]time.Duration{1500 * time.Nanosecond}, spread{0.001, 0.001, 1}},
+		"one":         {ms(7), spread{7, 7, 7, 1}},
+		"two":         {ms(9, 1), spread{1, 9, 9, 2}},
+		"odd":         {ms(3, 1, 2), spread{2, 3, 3, 3}},
+		"twenty":      {upTo(20), spread{10, 19, 20, 20}},
+		"hundred":     {upTo(100), spread{50, 95, 99, 100}},
+		"microsecond": {[]time.Duration{1500 * time.Nanosecond}, spread{0.001, 0.001, 0.001, 1}},
 	} {
 		if got := spreadOf(c.in); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)

@@ -19,6 +19,7 @@ type page struct {
 var pages = []page{
 	{"docs/reference/settings.md", settingsPage},
 	{"docs/reference/metrics.md", metricsPage},
+	{"docs/reference/rights.md", rightsPage},
 	{"docs/reference/problems.md", problemsPage},
 }
 

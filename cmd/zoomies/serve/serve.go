@@ -135,6 +135,7 @@ func (s *Service) http(ctx context.Context) error {
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
+		s.api.Close() // those who follow events come back by themselves
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()
 		if err := srv.Shutdown(end); err != nil {
