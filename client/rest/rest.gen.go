@@ -1496,7 +1496,7 @@ type Claim struct {
 	Name string `json:"name"`
 
 	// Password Their password
-	Password string `json:"password"`
+	Password *string `json:"password,omitempty"`
 
 	// Token The setup token from the controller's data folder; the machine's owner needs none over the local socket
 	Token *string `json:"token,omitempty"`
@@ -1560,7 +1560,7 @@ type Credentials struct {
 	Name string `json:"name"`
 
 	// Password The user's password
-	Password string `json:"password"`
+	Password *string `json:"password,omitempty"`
 }
 
 // Delivery defines model for Delivery.
@@ -1640,7 +1640,7 @@ type ExplanationWait string
 // FinishManifestBody defines model for FinishManifestBody.
 type FinishManifestBody struct {
 	// Code The code in the address that GitHub sent the browser to
-	Code string `json:"code"`
+	Code *string `json:"code,omitempty"`
 }
 
 // FleetProblem defines model for FleetProblem.
@@ -2201,10 +2201,10 @@ type PageUser struct {
 // PasswordChange defines model for PasswordChange.
 type PasswordChange struct {
 	// Current The password as it is
-	Current string `json:"current"`
+	Current *string `json:"current,omitempty"`
 
 	// New The password as it is to be
-	New string `json:"new"`
+	New *string `json:"new,omitempty"`
 }
 
 // PausePoolBody defines model for PausePoolBody.
@@ -2952,7 +2952,7 @@ type UserSpec struct {
 	Name string `json:"name"`
 
 	// Password Tell them to change it: PUT /api/v1/session/password
-	Password string `json:"password"`
+	Password *string `json:"password,omitempty"`
 }
 
 // ListAuditParams defines parameters for ListAudit.
@@ -2998,6 +2998,15 @@ type ListDeliveriesParams struct {
 
 	// GithubJobID Only those that speak of this job
 	GithubJobID *int64 `form:"github_job_id,omitempty" json:"github_job_id,omitempty"`
+}
+
+// WatchEventsParams defines parameters for WatchEvents.
+type WatchEventsParams struct {
+	// After The same, for clients that cannot set a header
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
+	// LastEventID The ID of the last event that was seen: what came after it is sent first
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // ListAppsParams defines parameters for ListApps.
@@ -3468,6 +3477,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/deliveries (the `ListDeliveries` operationId).
 	ListDeliveries(ctx context.Context, params *ListDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// WatchEvents Follow every change as server-sent events
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see. Server-sent events: event end with a StreamWord, event hello with a StreamHello, event host.updated with a Host, event installation.updated with a Installation, event job.updated with a Job, event pool.updated with a Pool, event problems with a PageFleetProblem, event reset with a StreamWord, event runner.updated with a Runner, event status with a Status.
+	//
+	// Corresponds with GET /api/v1/events (the `WatchEvents` operationId).
+	WatchEvents(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListApps List the GitHub Apps made through the manifest flow
 	//
@@ -4149,6 +4165,23 @@ func (c *Client) VerifyAudit(ctx context.Context, reqEditors ...RequestEditorFn)
 // Corresponds with GET /api/v1/deliveries (the `ListDeliveries` operationId).
 func (c *Client) ListDeliveries(ctx context.Context, params *ListDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListDeliveriesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// WatchEvents Follow every change as server-sent events
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see. Server-sent events: event end with a StreamWord, event hello with a StreamHello, event host.updated with a Host, event installation.updated with a Installation, event job.updated with a Job, event pool.updated with a Pool, event problems with a PageFleetProblem, event reset with a StreamWord, event runner.updated with a Runner, event status with a Status.
+//
+// Corresponds with GET /api/v1/events (the `WatchEvents` operationId).
+func (c *Client) WatchEvents(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewWatchEventsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5879,6 +5912,75 @@ func NewListDeliveriesRequest(server string, params *ListDeliveriesParams) (*htt
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewWatchEventsRequest constructs an http.Request for the WatchEvents method
+func NewWatchEventsRequest(server string, params *WatchEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -9331,6 +9433,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/deliveries (the `ListDeliveries` operationId).
 	ListDeliveriesWithResponse(ctx context.Context, params *ListDeliveriesParams, reqEditors ...RequestEditorFn) (*ListDeliveriesAnswer, error)
 
+	// WatchEventsWithResponse Follow every change as server-sent events
+	//
+	// Needs the role viewer over something; the answer leaves out what the caller may not see. Server-sent events: event end with a StreamWord, event hello with a StreamHello, event host.updated with a Host, event installation.updated with a Installation, event job.updated with a Job, event pool.updated with a Pool, event problems with a PageFleetProblem, event reset with a StreamWord, event runner.updated with a Runner, event status with a Status.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/events (the `WatchEvents` operationId).
+	WatchEventsWithResponse(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*WatchEventsAnswer, error)
+
 	// ListAppsWithResponse List the GitHub Apps made through the manifest flow
 	//
 	// Needs the role admin over the fleet.
@@ -10292,6 +10403,47 @@ func (r ListDeliveriesAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListDeliveriesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type WatchEventsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r WatchEventsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r WatchEventsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r WatchEventsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r WatchEventsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r WatchEventsAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -15723,6 +15875,21 @@ func (c *ClientWithResponses) ListDeliveriesWithResponse(ctx context.Context, pa
 	return ParseListDeliveriesAnswer(rsp)
 }
 
+// WatchEventsWithResponse Follow every change as server-sent events
+//
+// Needs the role viewer over something; the answer leaves out what the caller may not see. Server-sent events: event end with a StreamWord, event hello with a StreamHello, event host.updated with a Host, event installation.updated with a Installation, event job.updated with a Job, event pool.updated with a Pool, event problems with a PageFleetProblem, event reset with a StreamWord, event runner.updated with a Runner, event status with a Status.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/events (the `WatchEvents` operationId).
+func (c *ClientWithResponses) WatchEventsWithResponse(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*WatchEventsAnswer, error) {
+	rsp, err := c.WatchEvents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseWatchEventsAnswer(rsp)
+}
+
 // ListAppsWithResponse List the GitHub Apps made through the manifest flow
 //
 // Needs the role admin over the fleet.
@@ -17130,6 +17297,32 @@ func ParseListDeliveriesAnswer(rsp *http.Response) (*ListDeliveriesAnswer, error
 			return nil, err
 		}
 		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseWatchEventsAnswer parses an HTTP response from a WatchEventsWithResponse call
+func ParseWatchEventsAnswer(rsp *http.Response) (*WatchEventsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &WatchEventsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
 
 	}
 

@@ -14,8 +14,8 @@ var operations = map[string]operation{
 		method: "PUT", path: "/api/v1/session/password", summary: "Change one's own password", need: "Whoever has signed in may call it.",
 		hasBody: true,
 		body: []field{
-			{name: "current", kind: "string", doc: "The password as it is", required: true},
-			{name: "new", kind: "string", doc: "The password as it is to be", required: true},
+			{name: "current", kind: "secret", doc: "The password as it is", required: true},
+			{name: "new", kind: "secret", doc: "The password as it is to be", required: true},
 		},
 	},
 	"check-installation": {
@@ -26,8 +26,8 @@ var operations = map[string]operation{
 		hasBody: true,
 		body: []field{
 			{name: "name", kind: "string", doc: "The first user's name", required: true},
-			{name: "password", kind: "string", doc: "Their password", required: true},
-			{name: "token", kind: "string", doc: "The setup token from the controller's data folder; the machine's owner needs none over the local socket"},
+			{name: "password", kind: "secret", doc: "Their password", required: true},
+			{name: "token", kind: "secret", doc: "The setup token from the controller's data folder; the machine's owner needs none over the local socket"},
 		},
 	},
 	"cordon-host": {
@@ -106,7 +106,7 @@ var operations = map[string]operation{
 		hasBody: true,
 		body: []field{
 			{name: "name", kind: "string", doc: "Unique; lower-case letters, digits and . _ @ + -", required: true},
-			{name: "password", kind: "string", doc: "Tell them to change it: PUT /api/v1/session/password", required: true},
+			{name: "password", kind: "secret", doc: "Tell them to change it: PUT /api/v1/session/password", required: true},
 			{name: "grants", kind: "json", doc: "What they may do; no more than you may"},
 		},
 	},
@@ -150,7 +150,7 @@ var operations = map[string]operation{
 		method: "POST", path: "/api/v1/github/manifest/{state}", summary: "Take GitHub's code for the App that was made, where GitHub cannot send the browser back", need: "Needs the role admin over the fleet.",
 		hasBody: true,
 		body: []field{
-			{name: "code", kind: "string", doc: "The code in the address that GitHub sent the browser to", required: true},
+			{name: "code", kind: "secret", doc: "The code in the address that GitHub sent the browser to", required: true},
 		},
 	},
 	"get-host": {
@@ -379,7 +379,7 @@ var operations = map[string]operation{
 		hasBody: true,
 		body: []field{
 			{name: "name", kind: "string", doc: "The user's name", required: true},
-			{name: "password", kind: "string", doc: "The user's password", required: true},
+			{name: "password", kind: "secret", doc: "The user's password", required: true},
 		},
 	},
 	"sign-out": {
@@ -452,11 +452,17 @@ var operations = map[string]operation{
 			{name: "disabled", kind: "boolean", doc: "Ends their sessions; their API tokens do not work meanwhile"},
 			{name: "grants", kind: "json", doc: "Takes the place of all their grants"},
 			{name: "name", kind: "string", doc: ""},
-			{name: "password", kind: "string", doc: "A new password for somebody else; it ends their sessions"},
+			{name: "password", kind: "secret", doc: "A new password for somebody else; it ends their sessions"},
 		},
 	},
 	"verify-audit": {
 		method: "GET", path: "/api/v1/audit/verification", summary: "Check that no row of the audit log is missing or edited", need: "Needs the role admin over the fleet.",
+	},
+	"watch-events": {
+		method: "GET", path: "/api/v1/events", summary: "Follow every change as server-sent events", need: "Needs the role viewer over something; the answer leaves out what the caller may not see. Server-sent events: event end with a StreamWord, event hello with a StreamHello, event host.updated with a Host, event installation.updated with a Installation, event job.updated with a Job, event pool.updated with a Pool, event problems with a PageFleetProblem, event reset with a StreamWord, event runner.updated with a Runner, event status with a Status.",
+		query: []field{
+			{name: "after", kind: "string", doc: "The same, for clients that cannot set a header"},
+		},
 	},
 	"watch-runner-logs": {
 		method: "GET", path: "/api/v1/runners/{id}/logs", summary: "Follow a runner's output as server-sent events", need: "Needs the role viewer over the runner. Server-sent events: event end with a LogEnd, event log with a LogChunk, event lost with a LogLost.",
