@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"controller": controllerStarts, "seed": seed, "exits": exits, "setenv": setenv, "mode": mode, "events": tellsOf,
+			"controller": controllerStarts, "seed": seed, "exits": exits, "setenv": setenv, "mode": mode, "events": tellsOf, "github": simulateGitHub, "connects": connects,
 		},
 	})
 }

@@ -145,7 +145,7 @@ func TestFollowNoticesSilence(t *testing.T) {
 	defer close(end) // before the server, which waits for its handlers
 	s := &stream{turns: []func(http.ResponseWriter, int){numbered(4, func() { <-end }), numbered(4, nil)}}
 	ids, err := follow(t, s, client.FollowOptions{Quiet: 100 * time.Millisecond})
-	if err != nil || len(ids) != 7 || len(s.after) != 2 {
+	if err != nil || len(ids) != 7 || len(s.after) < 2 {
 		t.Errorf("followed %v over %d connections: %v", ids, len(s.after), err)
 	}
 }

@@ -84,13 +84,21 @@ func (a *app) objects(ctx context.Context, c *client.Client, n *noun, name strin
 	return client.All[object](ctx, c, op.path, q)
 }
 
+// completeFirst lets the shell offer an object's names for a command's first argument.
+func (a *app) completeFirst(n *noun) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	offer := a.completeNames(n)
+	return func(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return offer(cmd, args, text)
+	}
+}
+
 // completeNames lets the shell offer an object's names. It is quick or says nothing.
 func (a *app) completeNames(n *noun) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
-		if len(args) > 0 && cmd.Flags().NFlag() == 0 {
-			return nil, none
-		}
 		c, err := a.client()
 		if err != nil {
 			return nil, none

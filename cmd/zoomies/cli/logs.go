@@ -16,7 +16,7 @@ import (
 func (a *app) logs() *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
-		Use: "logs RUNNER", Short: "Show a runner's output as it comes", Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: a.completeNames(runner),
+		Use: "logs RUNNER", Short: "Show a runner's output as it comes", Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: a.completeFirst(runner),
 		Long:        "Show a runner's output as it comes, until the runner ends or the command is interrupted.",
 		Annotations: map[string]string{annotationOperation: "watch-runner-logs"},
 		RunE: a.with(func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) error {

@@ -86,7 +86,7 @@ func (a *app) command(v verb) *cobra.Command {
 	}
 	in := a.fieldFlags(c, v, op)
 	if len(params) > 0 && v.noun != nil {
-		c.ValidArgsFunction = a.completeNames(v.noun)
+		c.ValidArgsFunction = a.completeFirst(v.noun)
 	}
 	c.RunE = a.with(func(ctx context.Context, cl *client.Client, cmd *cobra.Command, args []string) error {
 		path, id := op.path, ""
