@@ -32,7 +32,7 @@ func (a *Agent) takeFormer(ctx context.Context) error {
 			a.log.Warn("cannot look after what this host left under its former ID", "former", id, "error", err)
 			return false
 		}
-		a.backends = append(a.backends[:len(a.backends):len(a.backends)], bs...)
+		a.backends = append(slices.Clip(a.backends), bs...)
 		for _, b := range bs {
 			a.byName[b.Name()] = b
 		}

@@ -138,8 +138,7 @@ func (c *Client) again(req *http.Request, err error) bool {
 	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete:
 		safe = true
 	}
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		switch p.Status {
 		case http.StatusTooManyRequests:
 			return true
@@ -161,15 +160,13 @@ func (c *Client) again(req *http.Request, err error) bool {
 
 // cause is what a caller is told: the problem itself, without what the library needed to know.
 func cause(ctx context.Context, err error) error {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var un *UnavailableError
-	if errors.As(err, &un) {
+	if un, ok := errors.AsType[*UnavailableError](err); ok {
 		return un
 	}
 	return err

@@ -69,8 +69,7 @@ func (c *Client) Follow(ctx context.Context, path string, o FollowOptions) iter.
 				wait.Reset()
 			}
 			d := wait.NextBackOff()
-			var l later
-			if errors.As(err, &l) {
+			if l, ok := errors.AsType[later](err); ok {
 				d = l.wait.Duration
 			}
 			if o.Retry != nil {
@@ -101,8 +100,7 @@ type follower struct {
 
 // mendable says whether connecting again may help.
 func mendable(err error) bool {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		switch p.Status {
 		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return true

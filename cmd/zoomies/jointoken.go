@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -102,11 +103,12 @@ func askJoinToken(ctx context.Context, socket, host string, ttl time.Duration) (
 		return madeToken{}, fmt.Errorf("cannot read the controller's answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusCreated || answer.Token == "" {
-		why := answer.Detail
+		var why strings.Builder
+		why.WriteString(answer.Detail)
 		for _, e := range answer.Errors {
-			why += "; " + e.Message
+			why.WriteString("; " + e.Message)
 		}
-		return madeToken{}, fmt.Errorf("cannot make a join token: %s", why)
+		return madeToken{}, fmt.Errorf("cannot make a join token: %s", why.String())
 	}
 	return answer.madeToken, nil
 }

@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() { _ = os.RemoveAll(data) })
 			for _, v := range [][2]string{
 				{"ZOOMIES_DATA_DIR", data}, {"DATA", data}, {"ZOOMIES_LISTEN", "127.0.0.1:0"}, {"ZOOMIES_AGENT_EMBEDDED", "false"},
-				{"ZOOMIES_LOG_FORMAT", "json"}, {"XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")}, {"NO_COLOR", "1"},
+				{"ZOOMIES_LOG_FORMAT", "json"}, {"XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")}, {"NO_COLOUR", "1"},
 			} {
 				env.Setenv(v[0], v[1])
 			}
@@ -185,8 +185,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	err := ts.Exec(args[1], args[2:]...)
 	code := "0"
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = strings.TrimPrefix(exit.Error(), "exit status ")
 	} else if err != nil {
 		ts.Fatalf("%v", err)

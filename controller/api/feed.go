@@ -156,9 +156,9 @@ func (f *feed) render(ctx context.Context, e events.Event) {
 	})
 }
 
-func (f *feed) tell(x *shared, make func(context.Context, viewer) (any, error)) {
+func (f *feed) tell(x *shared, show func(context.Context, viewer) (any, error)) {
 	f.hub.current().Append(func(n uint64) (frame, int) {
-		x.set(n, make)
+		x.set(n, show)
 		return frame{n: n, guard: x.guard, shared: x}, frameOverhead
 	})
 }

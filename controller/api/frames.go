@@ -45,10 +45,10 @@ type shared struct {
 }
 
 // set replaces what is shared.
-func (x *shared) set(version uint64, make func(context.Context, viewer) (any, error)) {
+func (x *shared) set(version uint64, show func(context.Context, viewer) (any, error)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.version, x.make, x.texts = version, make, map[string][]byte{}
+	x.version, x.make, x.texts = version, show, map[string][]byte{}
 }
 
 // body is what a viewer is shown, as the GET route shows it, and the number of the frame that told of it first.

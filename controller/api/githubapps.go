@@ -63,6 +63,7 @@ func installPage(base, page string) string {
 }
 
 type (
+	// GitHubAppPath names one in a path; huma looks only into exported types.
 	GitHubAppPath struct {
 		ID string `path:"id" maxLength:"64" doc:"The App's ID, app_…"`
 	}

@@ -63,6 +63,7 @@ func (s *Server) admit(ctx context.Context, g auth.Guard, param func(string) str
 			return ctx, forbidden(g, who)
 		}
 		return ctx, nil
+	default:
 	}
 	if !who.SignedIn() {
 		return ctx, problem(http.StatusUnauthorized, "You have not signed in.", "Sign in, or send an API token: Authorization: Bearer zoo_…")
@@ -124,8 +125,9 @@ func (s *Server) target(ctx context.Context, kind auth.Object, id string) (auth.
 			return auth.Target{}, err
 		}
 		return s.jobTarget(ctx, j)
+	default:
+		return auth.Target{}, errors.New("no such kind of object: " + string(kind))
 	}
-	return auth.Target{}, errors.New("no such kind of object: " + string(kind))
 }
 
 func poolTarget(p store.Pool) auth.Target {

@@ -64,6 +64,7 @@ func (s *Server) viewHost(h store.Host, used int) Host {
 }
 
 type (
+	// HostPath names one in a path; huma looks only into exported types.
 	HostPath struct {
 		ID string `path:"id" maxLength:"64" doc:"The host's ID"`
 	}

@@ -76,7 +76,9 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 // requestHash covers the key, which is kept nowhere: a body may hold a password, which must not be found by hashing guesses.
 func requestHash(r *http.Request, key string, body []byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00", key, r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))
+	for _, part := range []string{key, r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type")} {
+		h.Write(append([]byte(part), 0))
+	}
 	h.Write(body)
 	return hex.EncodeToString(h.Sum(nil))
 }

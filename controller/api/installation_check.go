@@ -77,43 +77,43 @@ type installationCheck struct {
 	findings []CheckFinding
 }
 
-func (c *installationCheck) say(level, code, fix, format string, args ...any) {
+func (c *installationCheck) sayf(level, code, fix, format string, args ...any) {
 	c.findings = append(c.findings, CheckFinding{Code: code, Level: level, Detail: fmt.Sprintf(format, args...), Fix: fix})
 }
 
 // run asks one thing after the other, and stops where the next would say nothing new.
 func (c *installationCheck) run(ctx context.Context, apps *github.Apps) {
 	if github.Held(c.now, c.row.HoldUntil) {
-		c.say(checkError, "hold", "Check again after that.", "GitHub asked the fleet to wait until %s: %s. It was not asked now.",
+		c.sayf(checkError, "hold", "Check again after that.", "GitHub asked the fleet to wait until %s: %s. It was not asked now.",
 			c.row.HoldUntil.UTC().Format(time.RFC3339), c.row.HoldReason)
 		return
 	}
 	app, err := apps.App(c.row.BaseURL, c.row.AppID, c.row.PrivateKey)
 	if err != nil {
-		c.say(checkError, "key", c.keyFix(), "%s", sentence(err))
+		c.sayf(checkError, "key", c.keyFix(), "%s", sentence(err))
 		return
 	}
 	if c.app, err = app.Details(ctx); err != nil {
 		c.failed("key", c.keyFix(), err)
 		return
 	}
-	c.say(checkOK, "key", "", "GitHub knows the App %s by this key.", c.app.Name)
+	c.sayf(checkOK, "key", "", "GitHub knows the App %s by this key.", c.app.Name)
 	in, err := app.Installation(ctx, c.row.InstallationID)
 	switch {
 	case errors.Is(err, github.ErrNotFound):
-		c.say(checkError, "installation", "Install the App again ("+c.app.HTMLURL+"/installations/new) and connect that installation; this one can be deleted.",
+		c.sayf(checkError, "installation", "Install the App again ("+c.app.HTMLURL+"/installations/new) and connect that installation; this one can be deleted.",
 			"The App is not installed under the number %d any more.", c.row.InstallationID)
 		return
 	case err != nil:
 		c.failed("installation", "", err)
 		return
 	case in.SuspendedAt != nil:
-		c.say(checkError, "installation", "Lift the suspension on "+in.HTMLURL+".", "The installation is suspended since %s.", in.SuspendedAt.UTC().Format(time.RFC3339))
+		c.sayf(checkError, "installation", "Lift the suspension on "+in.HTMLURL+".", "The installation is suspended since %s.", in.SuspendedAt.UTC().Format(time.RFC3339))
 	default:
-		c.say(checkOK, "installation", "", "The App is installed on %s.", in.Account.Name())
+		c.sayf(checkOK, "installation", "", "The App is installed on %s.", in.Account.Name())
 	}
 	if !strings.EqualFold(in.Account.Name(), c.row.Account) {
-		c.say(checkError, "account", "Change the installation's account to "+in.Account.Name()+".", "GitHub calls the account %s, and here it is %s: deliveries and runners miss each other.", in.Account.Name(), c.row.Account)
+		c.sayf(checkError, "account", "Change the installation's account to "+in.Account.Name()+".", "GitHub calls the account %s, and here it is %s: deliveries and runners miss each other.", in.Account.Name(), c.row.Account)
 	}
 	c.permissions(in)
 	if c.webhook(ctx, app, in) {
@@ -137,7 +137,7 @@ func (c *installationCheck) failed(code, fix string, err error) {
 	default:
 		fix = "Check that this machine reaches GitHub: its name resolution, its proxy, its certificates."
 	}
-	c.say(checkError, code, fix, "%s", sentence(err))
+	c.sayf(checkError, code, fix, "%s", sentence(err))
 }
 
 // permission is one that the fleet needs, and what is missing below each level of it, the least level first.
@@ -175,14 +175,14 @@ func (c *installationCheck) permissions(in github.AppInstallation) {
 		code, want := "permission."+p.name, p.tiers[len(p.tiers)-1].level
 		i := slices.IndexFunc(p.tiers, func(t tier) bool { return !grants(in.Permissions, p.name, t.level) })
 		if i < 0 {
-			c.say(checkOK, code, "", "The App has %s access to %s.", want, p.name)
+			c.sayf(checkOK, code, "", "The App has %s access to %s.", want, p.name)
 			continue
 		}
 		fix := fmt.Sprintf("Give the App %s access to %s on %s/permissions, then accept it on %s.", want, p.name, c.settings(), in.HTMLURL)
 		if grants(c.app.Permissions, p.name, p.tiers[i].level) {
 			fix = fmt.Sprintf("The App asks for it: an owner of %s has to accept it on %s.", in.Account.Name(), in.HTMLURL)
 		}
-		c.say(p.tiers[i].severity, code, fix, "The App lacks %s access to %s: %s.", p.tiers[i].level, p.name, p.tiers[i].without)
+		c.sayf(p.tiers[i].severity, code, fix, "The App lacks %s access to %s: %s.", p.tiers[i].level, p.name, p.tiers[i].without)
 	}
 }
 
@@ -208,24 +208,24 @@ func (c *installationCheck) webhook(ctx context.Context, app *github.App, in git
 		return false
 	case err != nil, hook.URL == "":
 		fix := "Where GitHub can reach the controller, set a webhook on " + c.settings() + ", with its secret and the event Workflow jobs. Else leave it: polling finds every job."
-		c.say(checkWarning, "webhook", fix, "The App has no webhook: jobs are found by polling, up to github.poll_interval late.")
+		c.sayf(checkWarning, "webhook", fix, "The App has no webhook: jobs are found by polling, up to github.poll_interval late.")
 		return false
 	case want == "":
-		c.say(checkOK, "webhook", "Set public_url to have it compared.", "The App's webhook goes to %s.", hook.URL)
+		c.sayf(checkOK, "webhook", "Set public_url to have it compared.", "The App's webhook goes to %s.", hook.URL)
 	case strings.TrimRight(hook.URL, "/") != want:
-		c.say(checkWarning, "webhook", "Set it to "+want+" on "+c.settings()+", unless something in between passes it on.", "The App's webhook goes to %s, and this controller is %s.", hook.URL, c.public)
+		c.sayf(checkWarning, "webhook", "Set it to "+want+" on "+c.settings()+", unless something in between passes it on.", "The App's webhook goes to %s, and this controller is %s.", hook.URL, c.public)
 	case hook.Unverified():
-		c.say(checkWarning, "webhook", "Turn SSL verification on, on "+c.settings()+".", "The App's webhook does not check whom it speaks to.")
+		c.sayf(checkWarning, "webhook", "Turn SSL verification on, on "+c.settings()+".", "The App's webhook does not check whom it speaks to.")
 	default:
-		c.say(checkOK, "webhook", "", "The App's webhook goes to %s.", hook.URL)
+		c.sayf(checkOK, "webhook", "", "The App's webhook goes to %s.", hook.URL)
 	}
 	if c.row.WebhookSecret.Empty() {
-		c.say(checkWarning, "webhook_secret", "Set a secret on "+c.settings()+" and give it to this installation.", "No webhook secret is known: every delivery is refused.")
+		c.sayf(checkWarning, "webhook_secret", "Set a secret on "+c.settings()+" and give it to this installation.", "No webhook secret is known: every delivery is refused.")
 	}
 	if !slices.Contains(in.Events, "workflow_job") {
-		c.say(checkWarning, "event", "Subscribe the App to Workflow jobs on "+c.settings()+"/permissions.", "The App does not tell of jobs: they are found by polling.")
+		c.sayf(checkWarning, "event", "Subscribe the App to Workflow jobs on "+c.settings()+"/permissions.", "The App does not tell of jobs: they are found by polling.")
 	} else {
-		c.say(checkOK, "event", "", "The App tells of jobs.")
+		c.sayf(checkOK, "event", "", "The App tells of jobs.")
 	}
 	return true
 }
@@ -243,13 +243,13 @@ func (c *installationCheck) deliveries(ctx context.Context, app *github.App) {
 		return d.InstallationID == 0 || d.InstallationID == c.row.InstallationID
 	})
 	if i < 0 {
-		c.say(checkOK, "deliveries", "", "GitHub has sent nothing yet.")
+		c.sayf(checkOK, "deliveries", "", "GitHub has sent nothing yet.")
 		return
 	}
 	d := all[i]
 	at := d.DeliveredAt.UTC().Format(time.RFC3339)
 	if !d.Failed() {
-		c.say(checkOK, "deliveries", "", "GitHub's last delivery, at %s, was taken.", at)
+		c.sayf(checkOK, "deliveries", "", "GitHub's last delivery, at %s, was taken.", at)
 		return
 	}
 	fix := "Make the webhook's address reachable for GitHub; until then polling finds every job."
@@ -259,5 +259,5 @@ func (c *installationCheck) deliveries(ctx context.Context, app *github.App) {
 	case http.StatusNotFound:
 		fix = "The webhook's path has to be " + webhookPath() + "."
 	}
-	c.say(checkWarning, "deliveries", fix, "GitHub's last delivery, at %s, failed: %d %.200s.", at, d.StatusCode, d.Status)
+	c.sayf(checkWarning, "deliveries", fix, "GitHub's last delivery, at %s, failed: %d %.200s.", at, d.StatusCode, d.Status)
 }

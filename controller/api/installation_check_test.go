@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +20,7 @@ func TestACheckSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	all := map[string]string{"actions": "write", "metadata": "read", "organization_self_hosted_runners": "write"}
 	without := func(name, level string) map[string]string {
 		m := map[string]string{}
-		for k, v := range all {
-			m[k] = v
-		}
+		maps.Copy(m, all)
 		m[name] = level
 		return m
 	}

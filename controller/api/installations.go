@@ -84,6 +84,7 @@ func (s *Server) viewInstallation(in store.Installation) Installation {
 }
 
 type (
+	// InstallationPath names one in a path; huma looks only into exported types.
 	InstallationPath struct {
 		ID string `path:"id" maxLength:"64" doc:"The installation's ID, ins_…"`
 	}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -126,9 +127,7 @@ func TestABadInstallationConnectsNothing(t *testing.T) {
 		"GitHub is away, no names": {map[string]any{"base_url": down.URL()}, 422, "give account and account_type"},
 	} {
 		spec := specOf(gh, id)
-		for k, v := range c.edit {
-			spec[k] = v
-		}
+		maps.Copy(spec, c.edit)
 		a := r.call(admin, "POST", installationsPath, spec).want(c.status)
 		if !strings.Contains(string(a.body), c.says) || strings.Contains(string(a.body), "canary") || into[api.Problem](a).Fix == "" {
 			t.Errorf("%s: %s", name, a.body)

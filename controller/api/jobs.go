@@ -86,6 +86,7 @@ type JobTimeline struct {
 }
 
 type (
+	// JobPath names one in a path; huma looks only into exported types.
 	JobPath struct {
 		ID string `path:"id" maxLength:"64" doc:"The job's ID"`
 	}

@@ -42,7 +42,7 @@ func (l Limits) handlers(s *Server) limiters {
 			"Wait as long as Retry-After says."))
 	})
 	by := func(limit int, key func(*http.Request) string) func(http.Handler) http.Handler {
-		return httprate.Limit(limit, budgetWindow, shed, httprate.WithKeyFuncs(func(r *http.Request) (string, error) { return key(r), nil }))
+		return httprate.LimitBy(limit, budgetWindow, func(r *http.Request) (string, error) { return key(r), nil }, shed)
 	}
 	known := by(l.Client, func(r *http.Request) string { return principal(r.Context()).ID })
 	strangers := by(l.Address, func(r *http.Request) string { return requestOf(r.Context()).address })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -90,9 +91,7 @@ func (b *browser) submit(p page) page {
 func (r *rig) begin(token string, gh *simgithub.Server, edit map[string]any) api.ManifestStart {
 	r.t.Helper()
 	body := map[string]any{"organization": "octo", "base_url": gh.URL(), "public_url": r.url, "name": "Our Fleet"}
-	for k, v := range edit {
-		body[k] = v
-	}
+	maps.Copy(body, edit)
 	return into[api.ManifestStart](r.call(token, "POST", manifestPath, body).want(200))
 }
 

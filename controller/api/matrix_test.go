@@ -165,6 +165,7 @@ func (r *rig) pathOf(g auth.Guard) string {
 			r.t.Fatal(err)
 		}
 		id = run.ID
+	default:
 	}
 	return strings.NewReplacer("{id}", id, "{code}", "pool.blocked", "{key}", "github.poll_interval", "{state}", "none").Replace(g.Path)
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 )
 
 // merge returns current with what patch says in its place. A patch is the object with every field optional: what is absent stays.
@@ -23,9 +24,8 @@ func merge[T any](current T, patch any) (T, error) {
 	if err := json.Unmarshal(now, &all); err != nil {
 		return current, err
 	}
-	for k, v := range said { // whole values: a list or a map is replaced, not added to
-		all[k] = v
-	}
+	// whole values: a list or a map is replaced, not added to
+	maps.Copy(all, said)
 	raw, err = json.Marshal(all)
 	if err != nil {
 		return current, err

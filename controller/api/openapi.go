@@ -41,6 +41,7 @@ func (s *Server) operation(g auth.Guard) huma.Operation {
 	case auth.ByRole, auth.AnyUser:
 		op.Security = []map[string][]string{{"token": {}}, {"session": {}}}
 		op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden)
+	default:
 	}
 	if strings.Contains(g.Path, "{") {
 		op.Errors = append(op.Errors, http.StatusNotFound)

@@ -122,6 +122,7 @@ func (x PoolSpec) into(p store.Pool) store.Pool {
 }
 
 type (
+	// PoolPath names one in a path; huma looks only into exported types.
 	PoolPath struct {
 		ID string `path:"id" maxLength:"64" doc:"The pool's ID"`
 	}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -63,9 +64,7 @@ func TestABadPoolChangesNothing(t *testing.T) {
 	admin := r.as("ada", over(auth.Admin))
 	good := func(edit map[string]any) map[string]any {
 		body := map[string]any{"name": "big", "installation_id": r.seed.Installation.ID}
-		for k, v := range edit {
-			body[k] = v
-		}
+		maps.Copy(body, edit)
 		return body
 	}
 	for name, c := range map[string]struct {

@@ -18,7 +18,7 @@ import (
 )
 
 // Problem is an error answer, as RFC 9457 has it: application/problem+json.
-type Problem struct {
+type Problem struct { //nolint:errname // the name that the RFC gives it, and so the schema's
 	Type      string              `json:"type" doc:"Names the kind of problem; about:blank when the status says it all" default:"about:blank"`
 	Title     string              `json:"title" doc:"The status in words"`
 	Status    int                 `json:"status" doc:"The HTTP status"`
@@ -156,7 +156,7 @@ func sentence(err error) string {
 }
 
 func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
-	p.of(r.Context())
+	p = p.of(r.Context())
 	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)

@@ -102,8 +102,9 @@ func (n problemNames) target(p problems.Problem) auth.Target {
 		return auth.Target{Installation: n.pools[p.Subject].InstallationID, Pool: p.Subject}
 	case problems.OfInstallation:
 		return auth.Target{Installation: p.Subject}
+	default:
+		return auth.Target{}
 	}
-	return auth.Target{}
 }
 
 func (n problemNames) subject(p problems.Problem) ProblemSubject {
@@ -188,6 +189,7 @@ type (
 		Code      string `query:"code" maxLength:"100" doc:"Only problems of this code"`
 		Dismissed string `query:"dismissed" enum:"true,false" doc:"Only those that you have hidden, or only those that you have not"`
 	}
+	// ProblemPath names one in a path; huma looks only into exported types.
 	ProblemPath struct {
 		Code    string `path:"code" maxLength:"100" doc:"The problem's code"`
 		Subject string `query:"subject" maxLength:"200" doc:"The ID of the problem's subject; absent for the fleet"`

@@ -51,7 +51,7 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 		blocked.Link != "docs/reference/problems.md#poolblocked" || blocked.Dismissed {
 		t.Errorf("the pool's: %+v", blocked)
 	}
-	if m := lost.Remedy; m == nil || m.Method != "DELETE" || m.Path != "/api/v1/hosts/"+r.seed.Host.ID || m.Command != "zoomies hosts delete "+r.seed.Host.ID {
+	if m := lost.Remedy; m == nil || m.Method != http.MethodDelete || m.Path != "/api/v1/hosts/"+r.seed.Host.ID || m.Command != "zoomies hosts delete "+r.seed.Host.ID {
 		t.Errorf("the host's remedy: %+v", m)
 	}
 	if off.Remedy == nil || off.Remedy.Path != "/api/v1/settings/github.poll_fallback" || off.Subject.Kind != "setting" {

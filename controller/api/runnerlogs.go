@@ -186,7 +186,7 @@ type utf8Cutter struct{ rest []byte }
 
 // cut returns what is whole, and keeps the beginning of a character for the next time.
 func (c *utf8Cutter) cut(b []byte) string {
-	all := append(c.rest, b...)
+	all := slices.Concat(c.rest, b)
 	end := len(all)
 	for back := 1; back < utf8.UTFMax && back <= len(all); back++ {
 		if at := len(all) - back; utf8.RuneStart(all[at]) {

@@ -27,7 +27,7 @@ func (r *rig) watch(token, path string) *stream {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, "GET", r.url+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func (r *rig) watch(token, path string) *stream {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = resp.Body.Close() })
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Content-Encoding") != "" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Content-Encoding") != "" {
 		raw, _ := io.ReadAll(resp.Body)
 		r.t.Fatalf("%d %v %s", resp.StatusCode, resp.Header, raw)
 	}

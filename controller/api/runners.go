@@ -64,6 +64,7 @@ type RunnerTimeline struct {
 }
 
 type (
+	// RunnerPath names one in a path; huma looks only into exported types.
 	RunnerPath struct {
 		ID string `path:"id" maxLength:"64" doc:"The runner's ID"`
 	}

@@ -132,7 +132,7 @@ func TestASessionFromSignInToSignOut(t *testing.T) {
 			t.Errorf("the cookie %q lacks %s", set, flag)
 		}
 	}
-	cookie := strings.SplitN(set, ";", 2)[0]
+	cookie, _, _ := strings.Cut(set, ";")
 	if secret := strings.TrimPrefix(cookie, "zoomies_session="); strings.Contains(string(a.body), secret) {
 		t.Error("the session's secret is in the body")
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -53,6 +54,7 @@ type SettingValue struct {
 }
 
 type (
+	// SettingPath names one in a path; huma looks only into exported types.
 	SettingPath struct {
 		Key string `path:"key" maxLength:"100" doc:"The setting's key, such as github.poll_interval"`
 	}
@@ -191,9 +193,7 @@ func (s *Server) changeSetting(ctx context.Context, set config.Setting, match st
 		return nil, err
 	}
 	rows := map[string]string{}
-	for k, v := range before.rows {
-		rows[k] = v
-	}
+	maps.Copy(rows, before.rows)
 	edit(rows)
 	after, err := s.mergeSettings(rows)
 	if err != nil {

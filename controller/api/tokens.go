@@ -59,6 +59,7 @@ func (s *Server) viewToken(t store.APIToken, user string) APIToken {
 }
 
 type (
+	// TokenPath names one in a path; huma looks only into exported types.
 	TokenPath struct {
 		ID string `path:"id" maxLength:"64" doc:"The token's ID"`
 	}
@@ -235,8 +236,7 @@ func (s *Server) deleteToken(ctx context.Context, in *TokenPath) (*struct{}, err
 		return nil, err
 	}
 	u, _, err := s.ownOrWithin(ctx, t.UserID)
-	var p *Problem
-	if errors.As(err, &p) {
+	if _, hidden := errors.AsType[*Problem](err); hidden {
 		return nil, notFound("API token", in.ID)
 	} else if err != nil {
 		return nil, err

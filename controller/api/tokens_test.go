@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -57,9 +58,7 @@ func TestAnAPITokenGivesNoMoreThanItsMakerHas(t *testing.T) {
 	body := func(edit map[string]any) map[string]any {
 		n++
 		b := map[string]any{"name": "t" + strings.Repeat("x", n)}
-		for k, v := range edit {
-			b[k] = v
-		}
+		maps.Copy(b, edit)
 		return b
 	}
 	grants := func(g ...map[string]any) map[string]any { return map[string]any{"grants": g} }

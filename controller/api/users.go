@@ -59,6 +59,7 @@ type userChange struct {
 }
 
 type (
+	// UserPath names one in a path; huma looks only into exported types.
 	UserPath struct {
 		ID string `path:"id" maxLength:"64" doc:"The user's ID"`
 	}

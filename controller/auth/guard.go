@@ -67,6 +67,7 @@ func (g Guard) Need() string {
 		return "Whoever has signed in may call it"
 	case LocalOnly:
 		return "Only the machine's owner may call it, over the local socket"
+	default:
 	}
 	switch g.Object {
 	case TheFleet:
@@ -75,6 +76,7 @@ func (g Guard) Need() string {
 		return "Needs the role " + string(g.Role) + " over something; the answer leaves out what the caller may not see"
 	case InBody:
 		return "Needs the role " + string(g.Role) + " over what the body names"
+	default:
+		return "Needs the role " + string(g.Role) + " over the " + string(g.Object)
 	}
-	return "Needs the role " + string(g.Role) + " over the " + string(g.Object)
 }

@@ -113,6 +113,7 @@ func (p Principal) MayGive(g Grant, installationOf func(pool string) string) boo
 		t.Installation = g.Scope.ID
 	case OverPool:
 		t = Target{Installation: installationOf(g.Scope.ID), Pool: g.Scope.ID}
+	default:
 	}
 	return p.Can(g.Role, AreaAccess, true, t)
 }

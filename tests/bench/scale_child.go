@@ -116,7 +116,7 @@ func (c *fleetController) control(ctx context.Context, method, path string, in, 
 	if err != nil {
 		return fmt.Errorf("cannot ask the controller's process: %w", err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("the controller's process answered %s: %s", resp.Status, body)

@@ -249,7 +249,7 @@ func workloadLog(t *testing.T, f *demo.Fleet, id string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close() //nolint:errcheck // read only
+	defer r.Close()
 	text, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,8 +126,8 @@ func (w *world) onlyGitHub() *http.Client {
 
 func (w *world) close() error {
 	var errs []error
-	for i := len(w.ends) - 1; i >= 0; i-- {
-		errs = append(errs, w.ends[i]())
+	for _, v := range slices.Backward(w.ends) {
+		errs = append(errs, v())
 	}
 	w.ends = nil
 	return errors.Join(errs...)

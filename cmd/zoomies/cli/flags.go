@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -70,9 +71,7 @@ func (a *app) fieldFlags(c *cobra.Command, v verb, op operation) read {
 				q.Set(name, fmt.Sprint(value))
 			}
 		}
-		for name, value := range v.set {
-			b[name] = value
-		}
+		maps.Copy(b, v.set)
 		for i, name := range v.takes {
 			value, err := argument(op, name, args[i])
 			if err != nil {

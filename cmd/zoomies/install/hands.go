@@ -108,8 +108,8 @@ func (h *Hands) command(ctx context.Context, argv []string) ([]byte, error) {
 	if h.Command != nil {
 		return h.Command(ctx, argv)
 	}
-	c := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // the plan's own words
-	c.Dir = "/"                                         // a user that a command runs as may not see this one
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.Dir = "/" // a user that a command runs as may not see this one
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	out, err := c.Output()

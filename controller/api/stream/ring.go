@@ -34,11 +34,11 @@ func NewRing[T any](epoch string, maxCount, maxBytes int) *Ring[T] {
 	return &Ring[T]{epoch: epoch, maxCount: maxCount, maxBytes: maxBytes, oldest: 1, next: 1, more: make(chan struct{})}
 }
 
-// Append adds the message that make makes of its number, with its size in bytes. The newest message is kept however large it is.
-func (r *Ring[T]) Append(make func(n uint64) (T, int)) {
+// Append adds the message that build makes of its number, with its size in bytes. The newest message is kept however large it is.
+func (r *Ring[T]) Append(build func(n uint64) (T, int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m, size := make(r.next)
+	m, size := build(r.next)
 	for r.oldest < r.next && (r.bytes+size > r.maxBytes || r.next-r.oldest >= uint64(r.maxCount)) {
 		r.drop()
 	}

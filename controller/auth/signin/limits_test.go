@@ -16,8 +16,7 @@ func (r *rig) fails(name, address string, most int) (int, time.Duration) {
 	r.t.Helper()
 	for i := range most {
 		_, err := r.signIn(name, strings.Repeat("x", signin.MaxPassword+1), address) // which fails without a hash
-		var many signin.TooManyError
-		if errors.As(err, &many) {
+		if many, ok := errors.AsType[signin.TooManyError](err); ok {
 			return i, many.RetryAfter
 		} else if !errors.Is(err, signin.ErrPassword) {
 			r.t.Fatal(err)
