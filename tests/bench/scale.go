@@ -29,8 +29,11 @@ type scaleRow struct {
 	// Task is from the time in a task's row, taken as its commit begins, to its agent having read the answer to its poll.
 	Task spread `json:"task_to_agent_ms"`
 	// Requests are all that the agents made, a second.
-	Requests  float64 `json:"requests_per_second"`
-	Failed    int     `json:"failed"`
+	Requests float64 `json:"requests_per_second"`
+	Failed   int     `json:"failed"`
+	// Late is by how much this machine was late to wake a process that wanted to run every 5 ms: what a request meets that waits for
+	// nothing but a processor, once.
+	Late      spread  `json:"late_ms"`
 	Fsync     spread  `json:"fsync_ms"`       // of the same file system, just before and just after: each heartbeat and each task waits for one
 	CPU       float64 `json:"cpu_share"`      // of one processor, which the controller used
 	RSS       float64 `json:"rss_mb"`         // of the controller, at its highest
@@ -84,8 +87,8 @@ func measureScale(ctx context.Context, o options) (*scaleReport, []goal, error) 
 		if size.tls {
 			how = "TLS"
 		}
-		fmt.Fprintf(o.progress, "%5d agents, %5s: heartbeat p50 %.1f p99 %.1f ms, task p50 %.1f p95 %.1f ms (%d), %.0f requests/s, %.0f commits/s, CPU %.2f, RSS %.0f MB, heap %.0f MB, stacks %.0f MB, fsync p99 %.1f ms, failed %d, load %s\n",
-			size.agents, how, row.Heartbeat.P50, row.Heartbeat.P99, row.Task.P50, row.Task.P95, row.Task.N, row.Requests, row.Commits, row.CPU, row.RSS, row.Heap, row.Stacks, row.Fsync.P99, row.Failed, row.Load)
+		fmt.Fprintf(o.progress, "%5d agents, %5s: heartbeat p50 %.1f p99 %.1f ms, task p50 %.1f p95 %.1f ms (%d), %.0f requests/s, %.0f commits/s, CPU %.2f, RSS %.0f MB, heap %.0f MB, stacks %.0f MB, fsync p99 %.1f ms, late p95 %.1f p99 %.1f ms, failed %d, load %s\n",
+			size.agents, how, row.Heartbeat.P50, row.Heartbeat.P99, row.Task.P50, row.Task.P95, row.Task.N, row.Requests, row.Commits, row.CPU, row.RSS, row.Heap, row.Stacks, row.Fsync.P99, row.Late.P95, row.Late.P99, row.Failed, row.Load)
 		if size.agents != goalSize {
 			continue
 		}
@@ -129,12 +132,14 @@ func measureFleet(ctx context.Context, o options, agents int, tls bool) (row sca
 		return row, err
 	}
 	f.measuring.Store(true)
+	late, ticked := lateness(ctx)
 	began := time.Now()
 	probes, err := f.probe(ctx, o.scale)
 	if err != nil {
 		return row, err
 	}
 	f.measuring.Store(false)
+	ticked()
 	took := time.Since(began)
 	after, err := child.figures(ctx, true)
 	if err != nil {
@@ -144,7 +149,7 @@ func measureFleet(ctx context.Context, o options, agents int, tls bool) (row sca
 	if err != nil {
 		return row, err
 	}
-	row.Fsync = spreadOf(slices.Concat(syncs, later))
+	row.Fsync, row.Late = spreadOf(slices.Concat(syncs, later)), spreadOf(late.all())
 	row.Seconds = round(took.Seconds(), 1)
 	row.Heartbeat, row.Report, row.Task = spreadOf(f.heartbeats.all()), spreadOf(f.reports.all()), spreadOf(f.arrived.all())
 	row.Requests, row.Failed = rate(f.requests.Load(), took), int(f.failed.Load())
@@ -155,6 +160,21 @@ func measureFleet(ctx context.Context, o options, agents int, tls bool) (row sca
 		return row, fmt.Errorf("only %d of %d tasks reached their agents", f.arrived.len(), probes)
 	}
 	return row, f.firstFailure()
+}
+
+// lateness notes how late this process wakes, for each 5 ms until stop is called.
+func lateness(ctx context.Context) (late *samples, stop func()) {
+	const every = 5 * time.Millisecond
+	ctx, cancel := context.WithCancel(ctx)
+	late = &samples{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for due := time.Now().Add(every); pauseFor(ctx, time.Until(due)); due = due.Add(every) {
+			late.add(time.Since(due)) // those that were slept through are late, too
+		}
+	}()
+	return late, func() { cancel(); <-done }
 }
 
 // fleetFigures are what the controller says of itself.

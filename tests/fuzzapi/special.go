@@ -46,7 +46,9 @@ func (r *runner) sign(c *call) {
 	if c.headers == nil {
 		c.headers = map[string]string{}
 	}
-	if _, state, ok := strings.Cut(c.path, "/setup/github/"); ok {
+	path, _, _ := strings.Cut(c.path, "?")
+	if _, state, ok := strings.Cut(path, "/setup/github/"); ok {
+		c.path = path
 		c.knowsState, _, _ = strings.Cut(state, "/")
 		if code := r.g.known["manifest-created.code"]; len(code) > 0 && c.op.ID == "manifest-created" {
 			c.path += "?" + url.Values{"state": {c.knowsState}, "code": {code[len(code)-1]}}.Encode()
@@ -55,7 +57,7 @@ func (r *runner) sign(c *call) {
 		}
 		return
 	}
-	if _, state, ok := strings.Cut(c.path, "/github/manifest/"); ok {
+	if _, state, ok := strings.Cut(path, "/github/manifest/"); ok {
 		c.knowsState = state
 	}
 	switch c.op.ID {
