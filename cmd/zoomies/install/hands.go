@@ -80,7 +80,7 @@ func (h *Hands) step(ctx context.Context, s Step) error {
 		if err := os.MkdirAll(path, s.Folder.Mode); err != nil {
 			return err
 		}
-		return errors.Join(os.Chmod(path, s.Folder.Mode), h.own(s.Folder.Path, s.Folder.Owner, s.Folder.Owner))
+		return errors.Join(os.Chmod(path, s.Folder.Mode), h.own(s.Folder.Path, s.Folder.Owner, s.Folder.Group))
 	case s.Copy != nil:
 		from, err := os.Open(s.Copy.From)
 		if err != nil {

@@ -34,6 +34,7 @@ type Folder struct {
 	Path  string
 	Mode  fs.FileMode
 	Owner int
+	Group int
 }
 
 // Plan is what to do, in order.
@@ -65,12 +66,12 @@ func Install(a Answers, f Facts, m Manifest) Plan {
 	if f.DataThere && !m.made(*data) {
 		data = &Thing{Inside, a.DataDir}
 	}
-	add(Step{What: "make the data folder " + a.DataDir, Makes: data, Folder: &Folder{a.DataDir, 0o700, f.UID}})
+	add(Step{What: "make the data folder " + a.DataDir, Makes: data, Folder: &Folder{a.DataDir, 0o700, f.UID, f.GID}})
 	if a.Backend == "podman" {
 		p.rootless(f, id)
 	}
 	if !f.Settings {
-		add(Step{What: "write the settings", Makes: &Thing{AFile, SettingsFile}, Write: &File{Path: SettingsFile, Text: settings(a, f.UID), Mode: 0o640, Group: f.UID}})
+		add(Step{What: "write the settings", Makes: &Thing{AFile, SettingsFile}, Write: &File{Path: SettingsFile, Text: settings(a, f.UID), Mode: 0o640, Group: f.GID}})
 	}
 	if f.Self != BinFile {
 		var made *Thing

@@ -24,7 +24,7 @@ func answers(backend string) Answers {
 }
 
 func facts() Facts {
-	return Facts{Root: true, Systemd: true, Self: "/media/zoomies", UID: 990, SubIDsFree: 100_000, Space: 100 << 30, DockerSock: true}
+	return Facts{Root: true, Systemd: true, Self: "/media/zoomies", UID: 990, GID: 991, SubIDsFree: 100_000, Space: 100 << 30, DockerSock: true}
 }
 
 func TestChecks(t *testing.T) {
