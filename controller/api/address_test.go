@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -34,7 +35,7 @@ func TestAddressOf(t *testing.T) {
 		{"without end", "10.0.0.1:99", []string{"198.51.100.1," + strings.Repeat("10.0.0.2,", 5000) + "10.0.0.2"}, "10.0.0.2"},
 		{"the local socket", "@", []string{"198.51.100.1"}, "local"},
 	} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = tt.peer
 		for _, f := range tt.forwarded {
 			r.Header.Add("X-Forwarded-For", f)

@@ -42,14 +42,14 @@ func TestAHostJoinsOverTLSByThePin(t *testing.T) {
 	s := startController(t, beyond(dir))
 	port := s.url[strings.LastIndex(s.url, ":"):]
 	url := "https://127.0.0.1" + port
-	proto, header, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true}, url+"/healthz") //nolint:gosec // its form is asked about, not whose it is
+	proto, header, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true}, url+"/healthz") // its form is asked about, not whose it is
 	if err != nil || proto != "HTTP/2.0" || header.Get("Strict-Transport-Security") == "" {
 		t.Errorf("%s, %v, %v", proto, header, err)
 	}
 	if _, _, err := tlsGet(t, nil, url+"/healthz"); err == nil {
 		t.Error("the machine's own roots know the controller's authority")
 	}
-	if _, _, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}, url+"/healthz"); err == nil { //nolint:gosec // the refusal is the test
+	if _, _, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}, url+"/healthz"); err == nil { // the refusal is the test
 		t.Error("TLS 1.1 was served")
 	}
 	out, advice, code := run(t, beyond(dir), "join-token", "--host", "remote")
@@ -85,7 +85,7 @@ func TestAHostJoinsOverTLSByThePin(t *testing.T) {
 		t.Errorf("ca.key: %v, %v", st, err)
 	}
 	await(t, "the host is healthy", func() bool {
-		proto, _, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true}, url+"/readyz") //nolint:gosec // as above
+		proto, _, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true}, url+"/readyz")
 		if err != nil || proto == "" {
 			return false
 		}
@@ -100,7 +100,7 @@ func TestAHostJoinsOverTLSByThePin(t *testing.T) {
 
 func metrics(t *testing.T, url string) string {
 	t.Helper()
-	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // as above
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer tr.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: tr, Timeout: patience}).Get(url + "/metrics")
 	if err != nil {

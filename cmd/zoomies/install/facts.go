@@ -184,7 +184,7 @@ func space(dir string) uint64 {
 	for ; ; dir = filepath.Dir(dir) {
 		var s syscall.Statfs_t
 		if err := syscall.Statfs(dir, &s); err == nil {
-			return s.Bavail * uint64(s.Bsize) //nolint:gosec // a block has a size above zero
+			return s.Bavail * uint64(s.Bsize) // a block has a size above zero
 		}
 		if dir == "/" {
 			return 0

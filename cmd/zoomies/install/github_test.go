@@ -16,7 +16,7 @@ func TestConnectGitHub(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // a test's
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var got map[string]string
 		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.URL.Path != "/api/v1/github/manifest" || got["public_url"] != "https://builder:8443" {
 			t.Errorf("%s %v, %v", r.URL, got, err)

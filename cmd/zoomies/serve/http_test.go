@@ -37,8 +37,8 @@ func TestStreamsAreKnown(t *testing.T) {
 			t.Errorf("%s %s: lasts is %v", g.Method, g.Path, got)
 		}
 	}
-	if n < 2 || !lasts(httptest.NewRequest("GET", protocol.PathTasks, nil)) || !lasts(httptest.NewRequest("POST", protocol.PathLogs+"x", nil)) ||
-		lasts(httptest.NewRequest("POST", protocol.PathHeartbeat, nil)) {
+	if n < 2 || !lasts(httptest.NewRequest(http.MethodGet, protocol.PathTasks, nil)) || !lasts(httptest.NewRequest(http.MethodPost, protocol.PathLogs+"x", nil)) ||
+		lasts(httptest.NewRequest(http.MethodPost, protocol.PathHeartbeat, nil)) {
 		t.Errorf("%d streams were found, or an agent's call is not known", n)
 	}
 }
@@ -58,9 +58,9 @@ func serveTest(t *testing.T, h http.HandlerFunc) (*http.Client, string, func() e
 	done := make(chan error, 1)
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.GetCertificate}
 	go func() {
-		done <- serveUntil(ctx, &http.Server{Handler: h, TLSConfig: conf}, ln, slog.New(slog.DiscardHandler))
+		done <- serveUntil(ctx, &http.Server{Handler: h, TLSConfig: conf, ReadHeaderTimeout: headerRead}, ln, slog.New(slog.DiscardHandler))
 	}()
-	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // whose it is is not the question here
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} // whose it is is not the question here
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}, "https://" + ln.Addr().String(), func() error {
 		cancel()
