@@ -135,9 +135,9 @@ func Uninstall(m Manifest, keep bool) Plan {
 			add(Step{What: what, Remove: t.Name})
 		}
 	}
+	add(Step{What: "forget that the service failed", Run: []string{"systemctl", "reset-failed", UnitName}, Always: true})
 	remove(Thing{AFile, UnitFile}, "remove the unit")
 	add(Step{What: "have systemd read its units", Run: []string{"systemctl", "daemon-reload"}, Always: true})
-	add(Step{What: "forget that the service failed", Run: []string{"systemctl", "reset-failed", UnitName}, Always: true})
 	if keep {
 		remove(Thing{AFile, BinFile}, "remove the program")
 		p.Manifest = m
