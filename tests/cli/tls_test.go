@@ -42,14 +42,14 @@ func TestAHostJoinsOverTLSByThePin(t *testing.T) {
 	s := startController(t, beyond(dir))
 	port := s.url[strings.LastIndex(s.url, ":"):]
 	url := "https://127.0.0.1" + port
-	proto, header, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true}, url+"/healthz")
+	proto, header, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true}, url+"/healthz") // its form is asked about, not whose it is
 	if err != nil || proto != "HTTP/2.0" || header.Get("Strict-Transport-Security") == "" {
 		t.Errorf("%s, %v, %v", proto, header, err)
 	}
 	if _, _, err := tlsGet(t, nil, url+"/healthz"); err == nil {
 		t.Error("the machine's own roots know the controller's authority")
 	}
-	if _, _, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}, url+"/healthz"); err == nil {
+	if _, _, err := tlsGet(t, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}, url+"/healthz"); err == nil { // the refusal is the test
 		t.Error("TLS 1.1 was served")
 	}
 	out, advice, code := run(t, beyond(dir), "join-token", "--host", "remote")

@@ -64,8 +64,8 @@ func runInit(cmd *cobra.Command, given map[string]string, yes, dry bool, organiz
 		if a, err = present(a, m); err != nil {
 			return err
 		}
-		if _, again := given["listen"]; again && given["listen"] != a.Listen {
-			return fmt.Errorf("cannot use --listen: %s is there and stays as it is; change listen there", SettingsFile)
+		if err := settled(a, given); err != nil {
+			return err
 		}
 	}
 	if installed || yes {
@@ -101,6 +101,23 @@ func runInit(cmd *cobra.Command, given map[string]string, yes, dry bool, organiz
 		return err
 	}
 	return next(ctx, out, a, organization)
+}
+
+// settled refuses flags that say otherwise than the settings file, which init does not write again, and settings that no unit can be
+// made for.
+func settled(a Answers, given map[string]string) error {
+	if !exists(SettingsFile) {
+		return nil
+	}
+	for _, q := range questions[:3] { // the others are not in the file
+		if text, again := given[q.flag]; again && text != q.get(a) {
+			return fmt.Errorf("cannot use --%s: %s is there, says %s, and stays as it is; change it there", q.flag, SettingsFile, q.get(a))
+		}
+		if err := q.check(q.get(a)); err != nil {
+			return fmt.Errorf("cannot use %s: %w", SettingsFile, err)
+		}
+	}
+	return nil
 }
 
 // present are the answers of an earlier installation.

@@ -21,6 +21,7 @@ type Facts struct {
 	Systemd    bool
 	Self       string // the running binary
 	UID        int    // the service's user: its number, or one that is free
+	GID        int    // its group
 	UserThere  bool
 	UserHome   string
 	SubIDs     bool // the user has ranges of subordinate numbers
@@ -61,11 +62,16 @@ func look(ctx context.Context, a Answers, installed bool) (Facts, error) {
 	}
 	if u, err := user.Lookup(UserName); err == nil {
 		f.UserThere, f.UserHome = true, u.HomeDir
-		if f.UID, err = strconv.Atoi(u.Uid); err != nil {
-			return f, err
+		if f.UID, err = strconv.Atoi(u.Uid); err == nil {
+			f.GID, err = strconv.Atoi(u.Gid)
+		}
+		if err != nil {
+			return f, fmt.Errorf("cannot use the user %s: %w", UserName, err)
 		}
 	} else if f.UID, err = freeID(); err != nil {
 		return f, err
+	} else {
+		f.GID = f.UID // useradd gives the user's own group the same number, which is free
 	}
 	if f.SubIDs, f.SubIDsFree, err = subordinate(); err != nil {
 		return f, err
@@ -178,7 +184,7 @@ func space(dir string) uint64 {
 	for ; ; dir = filepath.Dir(dir) {
 		var s syscall.Statfs_t
 		if err := syscall.Statfs(dir, &s); err == nil {
-			return s.Bavail * uint64(s.Bsize)
+			return s.Bavail * uint64(s.Bsize) // a block has a size above zero
 		}
 		if dir == "/" {
 			return 0

@@ -28,15 +28,16 @@ func podmanSocket(uid int) string { return runtimeDir(uid) + "/podman/podman.soc
 func unit(a Answers, uid int) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	after := "network-online.target"
+	// Not network-online.target: it can hold a start up for minutes, and a controller copes with a network that comes later.
+	wants := ""
 	switch a.Backend {
 	case "podman":
-		after += fmt.Sprintf(" user@%d.service", uid)
+		wants = fmt.Sprintf("user@%d.service", uid)
 	case "docker":
-		after += " docker.service"
+		wants = "docker.service"
 	}
 	line("# Written by `zoomies init`, which writes it anew when it is run again. Put changes into a drop-in: systemctl edit zoomies")
-	line("[Unit]\nDescription=Zoomies, a fleet of GitHub Actions runners\nWants=%s\nAfter=%s\nStartLimitIntervalSec=0\n", after, after)
+	line("[Unit]\nDescription=Zoomies, a fleet of GitHub Actions runners\nWants=%s\nAfter=network.target %s\nStartLimitIntervalSec=0\n", wants, wants)
 	line("[Service]\nType=exec\nUser=%s\nGroup=%s", UserName, UserName)
 	line("ExecStart=%s controller --config %s", BinFile, SettingsFile)
 	line("Restart=always\nRestartSec=2s\nTimeoutStopSec=30s\nLimitNOFILE=65536\nUMask=0077")

@@ -80,13 +80,13 @@ func (h *Hands) step(ctx context.Context, s Step) error {
 		if err := os.MkdirAll(path, s.Folder.Mode); err != nil {
 			return err
 		}
-		return errors.Join(os.Chmod(path, s.Folder.Mode), h.own(s.Folder.Path, s.Folder.Owner, s.Folder.Owner))
+		return errors.Join(os.Chmod(path, s.Folder.Mode), h.own(s.Folder.Path, s.Folder.Owner, s.Folder.Group))
 	case s.Copy != nil:
 		from, err := os.Open(s.Copy.From)
 		if err != nil {
 			return err
 		}
-		defer from.Close()
+		defer func() { _ = from.Close() }() // it was only read
 		return replace(h.at(s.Copy.Path), s.Copy.Mode, func(w io.Writer) error { _, err := io.Copy(w, from); return err })
 	case s.Remove != "":
 		return h.remove(s.Remove)
@@ -108,8 +108,8 @@ func (h *Hands) command(ctx context.Context, argv []string) ([]byte, error) {
 	if h.Command != nil {
 		return h.Command(ctx, argv)
 	}
-	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.Dir = "/" // a user that a command runs as may not see this one
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...) // the plan's own words
+	c.Dir = "/"                                         // a user that a command runs as may not see this one
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	out, err := c.Output()

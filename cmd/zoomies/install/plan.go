@@ -34,6 +34,7 @@ type Folder struct {
 	Path  string
 	Mode  fs.FileMode
 	Owner int
+	Group int
 }
 
 // Plan is what to do, in order.
@@ -65,12 +66,12 @@ func Install(a Answers, f Facts, m Manifest) Plan {
 	if f.DataThere && !m.made(*data) {
 		data = &Thing{Inside, a.DataDir}
 	}
-	add(Step{What: "make the data folder " + a.DataDir, Makes: data, Folder: &Folder{a.DataDir, 0o700, f.UID}})
+	add(Step{What: "make the data folder " + a.DataDir, Makes: data, Folder: &Folder{a.DataDir, 0o700, f.UID, f.GID}})
 	if a.Backend == "podman" {
 		p.rootless(f, id)
 	}
 	if !f.Settings {
-		add(Step{What: "write the settings", Makes: &Thing{AFile, SettingsFile}, Write: &File{Path: SettingsFile, Text: settings(a, f.UID), Mode: 0o640, Group: f.UID}})
+		add(Step{What: "write the settings", Makes: &Thing{AFile, SettingsFile}, Write: &File{Path: SettingsFile, Text: settings(a, f.UID), Mode: 0o640, Group: f.GID}})
 	}
 	if f.Self != BinFile {
 		var made *Thing
@@ -134,9 +135,9 @@ func Uninstall(m Manifest, keep bool) Plan {
 			add(Step{What: what, Remove: t.Name})
 		}
 	}
+	add(Step{What: "forget that the service failed", Run: []string{"systemctl", "reset-failed", UnitName}, Always: true})
 	remove(Thing{AFile, UnitFile}, "remove the unit")
 	add(Step{What: "have systemd read its units", Run: []string{"systemctl", "daemon-reload"}, Always: true})
-	add(Step{What: "forget that the service failed", Run: []string{"systemctl", "reset-failed", UnitName}, Always: true})
 	if keep {
 		remove(Thing{AFile, BinFile}, "remove the program")
 		p.Manifest = m

@@ -25,7 +25,7 @@ const (
 
 // serveUntil serves on ln until ctx ends. Streams and long polls end then at once, other requests get to finish for a moment.
 func serveUntil(ctx context.Context, srv *http.Server, ln net.Listener, log *slog.Logger) error {
-	srv.ReadHeaderTimeout, srv.IdleTimeout, srv.WriteTimeout = headerRead, idle, answering
+	srv.IdleTimeout, srv.WriteTimeout = idle, answering
 	srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	srv.Handler = ending(ctx, srv.Handler)
 	stopped := make(chan error, 1)

@@ -30,5 +30,5 @@ func serveLocal(ctx context.Context, socket string, h http.Handler, log *slog.Lo
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return errors.Join(fmt.Errorf("cannot close the local socket to others: %w", err), ln.Close())
 	}
-	return serveUntil(ctx, &http.Server{Handler: h}, ln, log)
+	return serveUntil(ctx, &http.Server{Handler: h, ReadHeaderTimeout: headerRead}, ln, log)
 }

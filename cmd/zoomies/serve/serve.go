@@ -69,7 +69,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	if unclaimed {
-		o.notice("Nobody has claimed this fleet yet. To become its first user, run on this machine:\n  zoomies setup claim\n"+
+		o.noticef("Nobody has claimed this fleet yet. To become its first user, run on this machine:\n  zoomies setup claim\n"+
 			"or elsewhere, with the one-time token in %s.\n", SetupToken(o.Dir))
 	}
 	proof, err := o.proof(ctx)
@@ -97,7 +97,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 // SetupToken is the file with the one-time token with which a fleet is claimed, in that data folder.
 func SetupToken(dataDir string) string { return filepath.Join(dataDir, "setup-token") }
 
-func (o *Options) notice(format string, args ...any) {
+func (o *Options) noticef(format string, args ...any) {
 	if o.Notices != nil {
 		_, _ = fmt.Fprintf(o.Notices, format, args...) // nobody reads it: nothing to do
 	}
@@ -130,7 +130,7 @@ func (s *Service) Run(ctx context.Context) error {
 	context.AfterFunc(ctx, s.api.Close) // those who follow events come back by themselves
 	g.Go(func() error { return s.Controller.Run(ctx) })
 	g.Go(func() error {
-		return serveUntil(ctx, &http.Server{Handler: s.api.Handler(), TLSConfig: s.tls}, s.ln, s.o.Logger)
+		return serveUntil(ctx, &http.Server{Handler: s.api.Handler(), TLSConfig: s.tls, ReadHeaderTimeout: headerRead}, s.ln, s.o.Logger)
 	})
 	g.Go(func() error {
 		if err := serveLocal(ctx, LocalSocket(s.o.Dir), s.api.LocalHandler(), s.o.Logger); err != nil {

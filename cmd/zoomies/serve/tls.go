@@ -41,6 +41,7 @@ func (o *Options) proof(ctx context.Context) (proof, error) {
 		conf.GetCertificate = a.GetCertificate
 		o.Logger.Info("serving TLS with a certificate of the controller's own authority", "pin", a.Pin(), "folder", CertsDir(o.Dir))
 		return proof{conf, a.Pin()}, nil
+	case config.NoTLS:
 	}
 	return proof{}, nil
 }
