@@ -10,7 +10,7 @@ import (
 )
 
 // Problem is the controller's answer that something cannot be done, as RFC 9457 has it.
-type Problem struct {
+type Problem struct { //nolint:errname // the name that the RFC gives it
 	Type      string   `json:"type"`
 	Title     string   `json:"title"`
 	Status    int      `json:"status"` // of HTTP

@@ -7,7 +7,7 @@ import (
 )
 
 // ended writes a runner of a pool that has ended in that state, with its registration at GitHub if minted.
-func (r *rig) ended(p store.Pool, h store.Host, id, repository string, to store.RunnerState, minted bool) (number int64) {
+func (r *rig) ended(p store.Pool, h store.Host, id, repository string, to store.RunnerState, minted bool) {
 	r.t.Helper()
 	row := store.Runner{
 		ID: id, Name: runnerName(r.c().fleet, p.Name, id), PoolID: p.ID, HostID: h.ID, InstallationID: p.InstallationID, Repository: repository, Ephemeral: true,
@@ -16,8 +16,8 @@ func (r *rig) ended(p store.Pool, h store.Host, id, repository string, to store.
 		r.t.Fatal(err)
 	}
 	if minted {
-		var err error
-		if number, _, err = r.gh.Register(repository, row.Name, "zoomies"); err != nil {
+		number, _, err := r.gh.Register(repository, row.Name, "zoomies")
+		if err != nil {
 			r.t.Fatal(err)
 		}
 		if _, err := r.st.EnqueueCreate(r.t.Context(), id, number, store.Task{Payload: []byte("{}")}); err != nil {
@@ -27,7 +27,6 @@ func (r *rig) ended(p store.Pool, h store.Host, id, repository string, to store.
 	if _, _, err := r.st.TransitionRunner(r.t.Context(), id, to, store.Change{Message: "a test says so"}); err != nil {
 		r.t.Fatal(err)
 	}
-	return number
 }
 
 // A pool of one repository is deleted before what its runners registered there is gone: by the runner's own row, its clean-up and the

@@ -28,17 +28,14 @@ func (r *rig) runners(p store.Pool, n int) []store.Runner {
 }
 
 // moved takes a runner through states, a second apart.
-func (r *rig) moved(id string, states ...store.RunnerState) store.Runner {
+func (r *rig) moved(id string, states ...store.RunnerState) {
 	r.t.Helper()
-	var row store.Runner
 	for _, s := range states {
-		var err error
-		if row, _, err = r.store.TransitionRunner(context.Background(), id, s, store.Change{Message: "it is " + string(s)}); err != nil {
+		if _, _, err := r.store.TransitionRunner(context.Background(), id, s, store.Change{Message: "it is " + string(s)}); err != nil {
 			r.t.Fatal(err)
 		}
 		r.now.step(time.Second)
 	}
-	return row
 }
 
 // job writes a job of an installation.

@@ -93,7 +93,7 @@ func TestARunnersOutputIsFollowed(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
-	for i, s := range append(many, late) {
+	for i, s := range slices.Concat(many, []*stream{late}) {
 		text := ""
 		if i == 0 {
 			text = "gr"

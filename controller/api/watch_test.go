@@ -102,8 +102,8 @@ func TestFramesAreOnlyForThoseWhoMaySeeThem(t *testing.T) {
 		t.Errorf("a neighbour is told of %s", m.data)
 	}
 	r.call(ada, "PATCH", "/api/v1/pools/"+r.seed.Pool.ID, map[string]any{"max": 7}).want(200)
-	for _, max := range []string{`"max":8`, `"max":7`} {
-		if m := mine.want("pool.updated", "status", "problems"); !strings.Contains(m.data, r.seed.Pool.ID) || !strings.Contains(m.data, max) {
+	for _, want := range []string{`"max":8`, `"max":7`} {
+		if m := mine.want("pool.updated", "status", "problems"); !strings.Contains(m.data, r.seed.Pool.ID) || !strings.Contains(m.data, want) {
 			t.Errorf("a pool's viewer sees %s", m.data)
 		}
 	}

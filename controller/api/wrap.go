@@ -134,7 +134,7 @@ func beginsSession(r *http.Request) bool {
 
 // cookie is the session's cookie: no script reads it, and no other site sends it along.
 func (s *Server) cookie(value string, maxAge int) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure where browsers come over TLS
 		Name: s.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode,
 	}
 }

@@ -182,7 +182,9 @@ func TestASlowViewerLosesTheOldestAndHoldsUpNobody(t *testing.T) {
 	}
 	write(t, out, "the end")
 	_ = out.Close()
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	if n := <-read; n != total+7 {
 		t.Errorf("the quick viewer was told of %d bytes of %d", n, total+7)
 	}
@@ -213,7 +215,9 @@ func TestALateViewerGetsABoundedTail(t *testing.T) {
 	late := b.join("r")
 	defer late.Close()
 	_ = out.Close()
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	if text, _, _ := b.rest(late); text != string(whole[len(whole)-relay.TailBytes:]) {
 		t.Errorf("the tail is %d bytes", len(text))
 	}
@@ -227,7 +231,9 @@ func TestABrokenPostSaysSo(t *testing.T) {
 	out, done := b.send("r")
 	write(t, out, "x")
 	_ = out.CloseWithError(errors.New("the cable"))
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	if text, _, end := b.rest(v); text != "x" || end.Reason != relay.Broken {
 		t.Errorf("%q %+v", text, end)
 	}
@@ -253,7 +259,9 @@ func TestOnlyTheHostThatWasAskedSends(t *testing.T) {
 	}
 	b.hub.Fail("r", relay.End{Reason: relay.Failed}) // says nothing of one that is being sent
 	_ = out.Close()
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	if text, _, end := b.rest(v); text != "x" || end.Reason != relay.Ended {
 		t.Errorf("%q %+v", text, end)
 	}
@@ -273,7 +281,9 @@ func TestAStreamThatCannotBeSentEnds(t *testing.T) {
 	out, done := b.send("q")
 	write(t, out, "x")
 	b.hub.Close(relay.End{Reason: relay.Broken})
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	if _, _, end := b.rest(w); end.Reason != relay.Broken {
 		t.Errorf("%+v", end)
 	}

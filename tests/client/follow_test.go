@@ -37,7 +37,7 @@ func numbered(n int, end func()) func(http.ResponseWriter, int) {
 	return func(w http.ResponseWriter, from int) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := from + 1; i <= from+n; i++ {
-			fmt.Fprintf(w, "id: e-%d\nevent: pool.updated\ndata: {\"n\":\ndata: %d}\n\n: comment\n\n", i, i)
+			_, _ = fmt.Fprintf(w, "id: e-%d\nevent: pool.updated\ndata: {\"n\":\ndata: %d}\n\n: comment\n\n", i, i)
 		}
 		_ = http.NewResponseController(w).Flush()
 		if end != nil {

@@ -71,5 +71,5 @@ func copyReleased(root string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the description: %w", err)
 	}
-	return os.WriteFile(filepath.Join(root, released), text, 0o644)
+	return os.WriteFile(filepath.Join(root, released), text, 0o644) //nolint:gosec // a file of the tree, for everybody to read
 }

@@ -72,6 +72,7 @@ func who(g auth.Guard) string {
 		return "whoever has signed in"
 	case auth.LocalOnly:
 		return "the machine's owner"
+	case auth.ByRole:
 	}
 	return string(g.Role)
 }

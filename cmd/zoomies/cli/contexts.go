@@ -70,7 +70,7 @@ func loadContexts() (contextsFile, error) {
 }
 
 // save writes the file anew, for its owner alone.
-func (f contextsFile) save() error {
+func (f *contextsFile) save() error {
 	path, err := configFile()
 	if err != nil {
 		return err

@@ -130,7 +130,9 @@ func tokenBy(ctx context.Context, o client.Options, f loginFlags, password strin
 	if err != nil {
 		return "", err
 	}
-	var made struct{ Token string }
+	var made struct {
+		Token string `json:"token"`
+	}
 	if err := json.Unmarshal(raw, &made); err != nil || made.Token == "" {
 		return "", errors.Join(errors.New("cannot read the token in the controller's answer"), err)
 	}
@@ -163,7 +165,9 @@ func signIn(ctx context.Context, c *client.Client, user, password string) (*http
 
 // cookied makes a request within a session.
 func cookied(ctx context.Context, c *client.Client, method, path string, cookie *http.Cookie, body any) (json.RawMessage, error) {
-	return c.CallWith(ctx, method, path, nil, body, func(req *http.Request) { req.AddCookie(&http.Cookie{Name: cookie.Name, Value: cookie.Value}) })
+	return c.CallWith(ctx, method, path, nil, body, func(req *http.Request) {
+		req.AddCookie(&http.Cookie{Name: cookie.Name, Value: cookie.Value}) //nolint:gosec // sent by a client: it has no attributes
+	})
 }
 
 func logoutCommand(a *app) *cobra.Command {

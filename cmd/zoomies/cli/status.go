@@ -33,7 +33,9 @@ func statusCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var s struct{ Level string }
+			var s struct {
+				Level string `json:"level"`
+			}
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return fmt.Errorf("cannot read the answer: %w", err)
 			}

@@ -56,7 +56,7 @@ func clockTime(text string) string {
 	if err != nil {
 		return text
 	}
-	return t.Local().Format(time.DateTime)
+	return t.Local().Format(time.DateTime) //nolint:gosmopolitan // it is for whoever sits at this terminal
 }
 
 func milliseconds(v any) string {
