@@ -63,7 +63,7 @@ func (r *rig) ask(ctx context.Context, token, method, path, body string, out any
 func (r *rig) must(token, method, path, body string, status int, out any) {
 	r.t.Helper()
 	var raw json.RawMessage
-	resp, err := r.ask(r.t.Context(), token, method, path, body, &raw)
+	resp, err := r.ask(r.t.Context(), token, method, path, body, &raw) //nolint:bodyclose // ask has read and closed it
 	if err != nil || resp.StatusCode != status {
 		r.t.Fatalf("%s %s: %v %v: %s", method, path, resp, err, raw)
 	}

@@ -63,7 +63,7 @@ func (r *rig) dial(token, query string, headers ...string) net.Conn {
 // read reads the stream until it ends.
 func (f *follower) read() {
 	f.t.Helper()
-	resp, err := http.ReadResponse(bufio.NewReader(f.c), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(f.c), nil) //nolint:bodyclose // the stream is read until it ends
 	if err != nil {
 		f.t.Fatal(err)
 	}

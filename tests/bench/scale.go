@@ -187,12 +187,16 @@ type fleetFigures struct {
 
 // fleetHello is the first line of the controller's process.
 type fleetHello struct {
-	Agents  string // base URL
-	Control string // base URL of what only this benchmark asks
-	CA      string // PEM
-	Hosts   []fleetHost
+	Agents  string      `json:"agents"`  // base URL
+	Control string      `json:"control"` // base URL of what only this benchmark asks
+	CA      string      `json:"ca"`      // PEM
+	Hosts   []fleetHost `json:"hosts"`
 }
 
-type fleetHost struct{ ID, Token, Runner string }
+type fleetHost struct {
+	ID     string `json:"id"`
+	Token  string `json:"token"`
+	Runner string `json:"runner"`
+}
 
 func (h fleetHello) encode() ([]byte, error) { return json.Marshal(h) }

@@ -81,7 +81,7 @@ func (f *simFleet) start(ctx context.Context) {
 		c := f.clients[i]
 		// Not all in the same moment, as after a restart of a controller with many hosts.
 		f.work.Go(func() {
-			if pauseFor(ctx, rand.N(startSpread)) {
+			if pauseFor(ctx, rand.N(startSpread)) { //nolint:gosec // spreads load, guards nothing
 				f.polls(ctx, c, cred)
 			}
 		})
@@ -144,7 +144,7 @@ func (f *simFleet) beats(ctx context.Context, c *httpclient.Client, cred protoco
 		holds = []string{runner}
 	}
 	f.periodic(ctx, agent.HeartbeatInterval, &f.heartbeats, &f.beaten, func() error {
-		_, err := c.Heartbeat(ctx, cred, protocol.Heartbeat{Version: "bench", Host: simHost(), Load1: rand.Float64(), CPUUsed: rand.Float64(), MemoryAvailableMB: 12000, Holds: holds, Counted: true})
+		_, err := c.Heartbeat(ctx, cred, protocol.Heartbeat{Version: "bench", Host: simHost(), Load1: rand.Float64(), CPUUsed: rand.Float64(), MemoryAvailableMB: 12000, Holds: holds, Counted: true}) //nolint:gosec // figures that vary
 		return err
 	})
 }
@@ -159,7 +159,7 @@ func (f *simFleet) tells(ctx context.Context, c *httpclient.Client, cred protoco
 // periodic calls do once in each interval, from a random moment of the first on.
 func (f *simFleet) periodic(ctx context.Context, interval time.Duration, took *samples, first *atomic.Int64, do func() error) {
 	begun := false
-	wait := rand.N(interval)
+	wait := rand.N(interval) //nolint:gosec // spreads load, guards nothing
 	for pauseFor(ctx, wait) {
 		wait = interval
 		at := time.Now()
@@ -246,7 +246,7 @@ func (f *simFleet) probe(ctx context.Context, long time.Duration) (n int, err er
 // simHost is a machine of the usual size.
 func simHost() protocol.HostInfo {
 	return protocol.HostInfo{
-		OS: "linux", Arch: "amd64", Distro: "Debian GNU/Linux 13", CPUs: 8, MemoryMB: 16384, DiskTotalMB: 200_000, DiskFreeMB: 120_000 + rand.Int64N(100), Capacity: 8,
+		OS: "linux", Arch: "amd64", Distro: "Debian GNU/Linux 13", CPUs: 8, MemoryMB: 16384, DiskTotalMB: 200_000, DiskFreeMB: 120_000 + rand.Int64N(100), Capacity: 8, //nolint:gosec // spreads load, guards nothing
 		Backends: []protocol.BackendInfo{{Name: "podman", Version: "5.4.2", CPULimit: true, MemoryLimit: true}},
 	}
 }

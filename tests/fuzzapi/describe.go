@@ -108,7 +108,7 @@ func describe(raw []byte) (description, error) {
 }
 
 // resolve follows a reference.
-func (d description) resolve(s schema) schema {
+func (d *description) resolve(s schema) schema {
 	for s.Ref != "" {
 		s = d.schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
 	}

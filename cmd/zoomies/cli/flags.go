@@ -172,24 +172,24 @@ func (a *app) fieldFlag(c *cobra.Command, f field) func(context.Context, *client
 		}
 	case f.kind == "integer":
 		p := fl.Int64(name, 0, help)
-		get = func(context.Context, *client.Client, *cobra.Command) (any, error) { return *p, nil }
+		get = given(func() any { return *p })
 	case f.kind == "number":
 		p := fl.Float64(name, 0, help)
-		get = func(context.Context, *client.Client, *cobra.Command) (any, error) { return *p, nil }
+		get = given(func() any { return *p })
 	case f.kind == "boolean":
 		p := fl.Bool(name, false, help)
-		get = func(context.Context, *client.Client, *cobra.Command) (any, error) { return *p, nil }
+		get = given(func() any { return *p })
 	case f.kind == "strings":
 		p := fl.StringSlice(name, nil, help+" (separated by commas, or repeat the flag)")
-		get = func(context.Context, *client.Client, *cobra.Command) (any, error) { return nonNil(*p), nil }
+		get = given(func() any { return nonNil(*p) })
 	case f.kind == "map":
 		p := fl.StringToString(name, nil, help+" (key=value; repeat the flag for more)")
-		get = func(context.Context, *client.Client, *cobra.Command) (any, error) {
+		get = given(func() any {
 			if *p == nil {
-				return map[string]string{}, nil
+				return map[string]string{}
 			}
-			return *p, nil
-		}
+			return *p
+		})
 	case f.kind == "json":
 		p := fl.String(name, "", help+" (JSON)")
 		get = func(context.Context, *client.Client, *cobra.Command) (any, error) {
@@ -200,7 +200,7 @@ func (a *app) fieldFlag(c *cobra.Command, f field) func(context.Context, *client
 		}
 	default:
 		p := fl.String(name, "", help)
-		get = func(context.Context, *client.Client, *cobra.Command) (any, error) { return *p, nil }
+		get = given(func() any { return *p })
 		if f.enum != nil {
 			complete(c, name, slices.DeleteFunc(slices.Clone(f.enum), func(s string) bool { return s == "" })...)
 		}
@@ -269,4 +269,9 @@ func readSecret(cmd *cobra.Command, path string) (string, error) {
 		return "", usagef("%s is too large to be a secret", path)
 	}
 	return string(bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte("\n")), []byte("\r"))), nil
+}
+
+// given is the value of a flag that is taken as it was given.
+func given(value func() any) func(context.Context, *client.Client, *cobra.Command) (any, error) {
+	return func(context.Context, *client.Client, *cobra.Command) (any, error) { return value(), nil }
 }

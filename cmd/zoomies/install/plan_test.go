@@ -165,7 +165,7 @@ func (m *machine) command(_ context.Context, argv []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })} //nolint:gosec // a test's
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })}
 		m.stop = func() { _ = srv.Close() }
 		m.t.Cleanup(m.stop)
 		go func() { _ = srv.Serve(ln) }()
