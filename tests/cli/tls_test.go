@@ -15,7 +15,9 @@ import (
 )
 
 // beyond are settings of a controller that other machines can reach.
-func beyond(dir string) []string { return append(settings(dir), "ZOOMIES_LISTEN=0.0.0.0:0", "ZOOMIES_METRICS_PUBLIC=true") }
+func beyond(dir string) []string {
+	return append(settings(dir), "ZOOMIES_LISTEN=0.0.0.0:0", "ZOOMIES_METRICS_PUBLIC=true")
+}
 
 func tlsGet(t *testing.T, conf *tls.Config, url string) (string, http.Header, error) {
 	t.Helper()
