@@ -77,7 +77,7 @@ func TestANewcomersWayToAFinishedJob(t *testing.T) {
 	if n := len(o.rows("runners", "list")); n != 2 {
 		t.Errorf("%d runners were made for two jobs", n)
 	}
-	o.says([]string{"OK"}, "status")
+	o.allRight()
 
 	// Whoever changed something is in the log, and nothing secret is.
 	o.says([]string{"yes"}, "audit", "verify")
@@ -119,6 +119,15 @@ func (o *operator) putAway(gh *simgithub.Server) {
 	o.Helper()
 	eventually(o.T, "no runner is left", func() bool {
 		return strings.TrimSpace(o.run("runners", "list", "--live", "--quiet")) == "" && len(gh.Runners()) == 0
+	})
+}
+
+// allRight waits until `zoomies status` ends with 0: a pass of the fleet after the last trouble.
+func (o *operator) allRight() {
+	o.Helper()
+	eventually(o.T, "the fleet is all right", func() bool {
+		code, out, _ := o.ends("status")
+		return code == 0 && strings.HasPrefix(out, "OK ")
 	})
 }
 

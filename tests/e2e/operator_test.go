@@ -138,8 +138,8 @@ func (o *operator) start(env []string, args ...string) *process {
 	return p
 }
 
-// exits runs a command to its end and wants its status to be code. It returns what the command printed.
-func (o *operator) exits(code int, args ...string) (stdout, stderr string) {
+// ends runs a command to its end, and returns its status and what it printed.
+func (o *operator) ends(args ...string) (code int, stdout, stderr string) {
 	o.Helper()
 	ctx, cancel := context.WithTimeout(o.Context(), patience)
 	defer cancel()
@@ -151,10 +151,17 @@ func (o *operator) exits(code int, args ...string) (stdout, stderr string) {
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		o.Fatal(err)
 	}
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		o.Fatalf("zoomies %s ended with %d, want %d:\n%s%s", strings.Join(args, " "), got, code, out.String(), errs.String())
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// exits wants a command to end with that status, and returns what it printed.
+func (o *operator) exits(code int, args ...string) (stdout, stderr string) {
+	o.Helper()
+	got, stdout, stderr := o.ends(args...)
+	if got != code {
+		o.Fatalf("zoomies %s ended with %d, want %d:\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
 	}
-	return out.String(), errs.String()
+	return stdout, stderr
 }
 
 // run wants a command to go well, and returns its standard output.
