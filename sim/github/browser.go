@@ -46,7 +46,7 @@ func browse(ctx context.Context, hc *http.Client, method, address string, form u
 	if err != nil {
 		return "", fmt.Errorf("cannot browse to %s: %w", address, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the page at %s: %w", address, err)

@@ -23,7 +23,7 @@ func TestANewcomersWayToAFinishedJob(t *testing.T) {
 
 	o.connect(gh, nil, "--organization", "octo", "--public-url", o.url, "--name", "Our Fleet")
 	in := o.rows("installations", "list")[0]
-	gh.AddRepository(int64(in["installation_id"].(float64)), "octo/app") //nolint:forcetypeassert // the API's description says so
+	gh.AddRepository(int64(in["installation_id"].(float64)), "octo/app")
 	if check := o.run("installations", "check", in.text("name")); strings.Contains(check, "warning") || strings.Contains(check, "error") {
 		t.Errorf("a new installation is not all right:\n%s", check)
 	}

@@ -43,7 +43,7 @@ func newOperator(t *testing.T) *operator {
 	t.Cleanup(func() { _ = os.RemoveAll(data) }) // a leftover in the system's own folder
 	home := t.TempDir()
 	o := &operator{T: t, data: data, env: []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + filepath.Join(home, "config"), "NO_COLOR=1",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + filepath.Join(home, "config"),
 		"ZOOMIES_DATA_DIR=" + data,
 	}}
 	o.file("password", password+"\n")
