@@ -36,7 +36,7 @@ func (c *clients) get(in store.Installation) (github.API, error) {
 	}
 	api, err := c.make(in)
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach GitHub for installation %s: %w", in.Name, err)
+		return nil, fmt.Errorf("cannot use installation %s: %w", in.Name, err)
 	}
 	c.all[in.ID] = client{api: api, updatedAt: in.UpdatedAt}
 	return api, nil

@@ -64,7 +64,7 @@ func (c *Controller) takeDelivery(r *http.Request) (status int, outcome, detail 
 			keys = append(keys, in.WebhookSecret)
 		}
 	}
-	if !github.Verify(d.Body, d.Signature, keys) {
+	if !github.Verify(d.Body, d.Signature, keys) && !c.fromNewApp(ctx, d) {
 		return http.StatusUnauthorized, outcomeRefused, "the signature fits no webhook secret of this fleet"
 	}
 	if why := d.Ignored(); why != "" {
@@ -82,6 +82,22 @@ func (c *Controller) takeDelivery(r *http.Request) (status int, outcome, detail 
 		return http.StatusBadRequest, outcomeRefused, err.Error()
 	}
 	return c.applyDelivery(ctx, d, ev, ins)
+}
+
+// fromNewApp says whether an App sent a delivery that the fleet made, and that is not connected by an installation yet.
+func (c *Controller) fromNewApp(ctx context.Context, d github.Delivery) bool {
+	apps, err := c.store.GitHubApps(ctx)
+	if err != nil {
+		c.log.Error("cannot read the Apps", "err", err)
+		return false
+	}
+	var keys []secrets.Value
+	for _, a := range apps {
+		if !a.WebhookSecret.Empty() {
+			keys = append(keys, a.WebhookSecret)
+		}
+	}
+	return github.Verify(d.Body, d.Signature, keys)
 }
 
 func (c *Controller) applyDelivery(ctx context.Context, d github.Delivery, ev github.WorkflowJobEvent, ins []store.Installation) (int, string, string) {

@@ -88,6 +88,9 @@ func TestWebhookAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigOptions{settings: func(s *Settings) { s.MaxWebhookBody = 4096 }})
 	in := r.install("acme", "acme/widgets")
+	if _, err := r.st.CreateGitHubApp(t.Context(), store.GitHubApp{AppID: 99, Slug: "new", Name: "new", PrivateKey: secrets.Of("key"), WebhookSecret: secrets.Of("of a new App")}); err != nil {
+		t.Fatal(err)
+	}
 	good := payload("acme/widgets", "queued", nil)
 	form := []byte("payload=" + url.QueryEscape(string(payload("acme/widgets", "queued", map[string]any{"id": 4712}))))
 	nested := []byte(strings.Repeat("[", 4000))
@@ -102,6 +105,7 @@ func TestWebhookAnswers(t *testing.T) {
 		{"too large", delivery{body: bytes.Repeat([]byte(" "), 4097)}, 413, outcomeRefused},
 		{"signed nonsense", delivery{body: nested}, 400, outcomeRefused},
 		{"ping", delivery{event: "ping", body: []byte(`{"zen":"x"}`)}, 200, outcomeIgnored},
+		{"ping of an App that is not installed yet", delivery{event: "ping", body: []byte(`{"zen":"x"}`), secret: "of a new App"}, 200, outcomeIgnored},
 		{"another event", delivery{event: "push", body: []byte(`{}`)}, 200, outcomeIgnored},
 		{"a repository that nobody serves", delivery{body: payload("other/repo", "queued", nil)}, 202, outcomeIgnored},
 		{"an action that nobody knows", delivery{body: payload("acme/widgets", "dreamt", nil)}, 200, outcomeIgnored},

@@ -3,13 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"html"
-	"io"
-	"net/http"
-	"net/url"
 	"os/exec"
-	"regexp"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -25,11 +19,6 @@ func simulateGitHub(ts *testscript.TestScript, _ bool, _ []string) {
 	gh.AddInstallation("octo", "Organization")
 	ts.Setenv("GITHUB", gh.URL())
 }
-
-var (
-	formAction = regexp.MustCompile(`<form method="post" action="([^"]+)">`)
-	formField  = regexp.MustCompile(`name="manifest" value="([^"]+)"`)
-)
 
 // connects runs zoomies github connect with the arguments, and does in a browser what a person would, until the command has ended.
 func connects(ts *testscript.TestScript, _ bool, args []string) {
@@ -50,7 +39,11 @@ func connects(ts *testscript.TestScript, _ bool, args []string) {
 		_ = cmd.Wait()
 		ts.Fatalf("the command printed no address: %v: %s", err, errs.String())
 	}
-	ts.Check(click(ctx, start.URL))
+	page, err := simgithub.Click(ctx, nil, start.URL)
+	ts.Check(err)
+	if !strings.Contains(page, "GitHub is connected") {
+		ts.Fatalf("the flow ended with: %s", page)
+	}
 	var made []struct {
 		Name    string
 		Account string
@@ -62,38 +55,4 @@ func connects(ts *testscript.TestScript, _ bool, args []string) {
 	if len(made) != 1 || made[0].Account != "octo" {
 		ts.Fatalf("the command shows %+v", made)
 	}
-}
-
-// click opens a page and sends its form, as its script does, and follows where that leads.
-func click(ctx context.Context, address string) error {
-	page, err := fetch(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return err
-	}
-	action, manifest := formAction.FindStringSubmatch(page), formField.FindStringSubmatch(page)
-	if action == nil || manifest == nil {
-		return fmt.Errorf("there is no form on the page: %s", page)
-	}
-	page, err = fetch(ctx, http.MethodPost, html.UnescapeString(action[1]), url.Values{"manifest": {html.UnescapeString(manifest[1])}})
-	if err == nil && !strings.Contains(page, "GitHub is connected") {
-		err = fmt.Errorf("the flow ended with: %s", page)
-	}
-	return err
-}
-
-func fetch(ctx context.Context, method, address string, form url.Values) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(form.Encode()))
-	if err != nil {
-		return "", err
-	}
-	if form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	return string(raw), err
 }

@@ -40,7 +40,7 @@ func (s *Server) discover(ctx context.Context, row store.Installation) (store.In
 	}
 	app, err := s.apps.App(row.BaseURL, row.AppID, row.PrivateKey)
 	if err != nil {
-		return row, err
+		return row, githubProblem(err) // its base URL
 	}
 	asking, cancel := context.WithTimeout(ctx, githubPatience)
 	defer cancel()

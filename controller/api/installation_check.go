@@ -240,10 +240,12 @@ func (c *installationCheck) deliveries(ctx context.Context, app *github.App) {
 		return
 	}
 	i := slices.IndexFunc(all, func(d github.HookDelivery) bool {
-		return d.InstallationID == 0 || d.InstallationID == c.row.InstallationID
+		ours := d.InstallationID == 0 || d.InstallationID == c.row.InstallationID
+		// GitHub greets a new App's webhook before the fleet has its secret: a refusal then says nothing.
+		return ours && (d.StatusCode != http.StatusUnauthorized || !d.DeliveredAt.Before(c.row.CreatedAt))
 	})
 	if i < 0 {
-		c.sayf(checkOK, "deliveries", "", "GitHub has sent nothing yet.")
+		c.sayf(checkOK, "deliveries", "", "GitHub has sent nothing since this installation was connected.")
 		return
 	}
 	d := all[i]

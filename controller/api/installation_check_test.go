@@ -3,6 +3,8 @@ package api_test
 import (
 	"context"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +69,40 @@ func TestACheckSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 			f := got.Findings[i]
 			if f.Level != tt.level || !strings.Contains(f.Detail+" "+f.Fix, tt.says) || f.Level != "ok" && f.Fix == "" {
 				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+// GitHub greets the webhook of an App that it has just made, when nobody here can know its secret yet. That is no trouble of later days.
+func TestACheckPassesOverARefusalFromBeforeTheInstallation(t *testing.T) {
+	t.Parallel()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(refuses.Close)
+	for name, tt := range map[string]struct {
+		connected time.Duration // after the delivery
+		level     string
+		says      string
+	}{
+		"before": {time.Hour, "ok", "nothing since"},
+		"after":  {-time.Hour, "warning", "set a new one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCheckRig(t)
+			c.gh, c.id = newGitHub(t)
+			c.gh.SetWebhookURL(refuses.URL)
+			if err := c.gh.WaitDeliveries(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			app := c.gh.App()
+			c.row.BaseURL, c.row.AppID, c.row.InstallationID, c.row.PrivateKey = c.gh.URL(), app.ID, c.id, secrets.New(app.PrivateKeyPEM)
+			c.now.step(time.Since(c.now.now()) + tt.connected) // GitHub goes by the real clock
+			c.admin = c.as("eve", over(auth.Admin))
+			got := c.check()
+			i := slices.IndexFunc(got.Findings, func(f api.CheckFinding) bool { return f.Code == "deliveries" })
+			if i < 0 || got.Findings[i].Level != tt.level || !strings.Contains(got.Findings[i].Detail+got.Findings[i].Fix, tt.says) {
+				t.Errorf("%+v", got)
 			}
 		})
 	}

@@ -217,6 +217,8 @@ func (s *Server) githubProblem(err error) error {
 		return p
 	}
 	switch {
+	case errors.Is(err, github.ErrUnusable):
+		return problem(http.StatusConflict, sentence(err), "Give the installation the App's private key, whole, as GitHub made it (zoomies installations update), and check it (zoomies installations check); then send it again.")
 	case errors.Is(err, github.ErrRefused):
 		return problem(http.StatusConflict, "GitHub refused. "+reason, "Look at the workflow run at GitHub as it is now, and decide again.")
 	case errors.Is(err, github.ErrNotFound):

@@ -217,6 +217,7 @@ func TestAJobIsRunAgainAndCancelled(t *testing.T) {
 		"no permission": {github.ErrUnauthorized, 409, "Actions: read and write"},
 		"lost":          {github.ErrUnknown, 502, "may have done it"},
 		"held":          {&github.LimitError{Until: r.now.now().Add(time.Minute), Reason: "secondary limit"}, 503, "secondary limit"},
+		"no key":        {fmt.Errorf("cannot use installation acme: %w: the private key", github.ErrUnusable), 409, "zoomies installations update"},
 		"ours":          {errors.New("the disk is full"), 500, "request_id"},
 	} {
 		r.fleet.github = c.err

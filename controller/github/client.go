@@ -59,14 +59,15 @@ func NewHTTPClient() *http.Client {
 	}
 }
 
-// NewClient makes the client of one installation. It asks GitHub nothing yet.
+// NewClient makes the client of one installation. It asks GitHub nothing yet. Each of its errors is an ErrUnusable: trying again helps
+// only after the installation was changed.
 func NewClient(cfg Config) (*Client, error) {
 	base, err := parseBase(cfg.BaseURL)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a GitHub client: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	if cfg.AppID <= 0 || cfg.InstallationID <= 0 {
-		return nil, errors.New("cannot make a GitHub client: the App's ID and the installation's ID must be positive; both are on the App's settings page")
+		return nil, fmt.Errorf("%w: the App's ID and the installation's ID must be positive; both are on the App's settings page", ErrUnusable)
 	}
 	outer := cfg.HTTP
 	if outer == nil {
@@ -80,7 +81,7 @@ func NewClient(cfg Config) (*Client, error) {
 	app, err := ghinstallation.NewAppsTransport(below, cfg.AppID, cfg.PrivateKey.Reveal())
 	if err != nil {
 		// The parser's own words are left out: it read the key.
-		return nil, errors.New("cannot make a GitHub client: the private key is not an RSA key in PEM; give the .pem file that GitHub made for the App")
+		return nil, fmt.Errorf("%w: the private key is not an RSA key in PEM; give the .pem file that GitHub made for the App", ErrUnusable)
 	}
 	now := cfg.Now
 	if now == nil {

@@ -36,6 +36,9 @@ func TestNewClientRefusesBadConfig(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 			continue
 		}
+		if !errors.Is(err, ErrUnusable) {
+			t.Errorf("%s: %v is no ErrUnusable", name, err)
+		}
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: the error shows what it was given: %v", name, err)
 		}

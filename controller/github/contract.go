@@ -20,6 +20,7 @@ var (
 	ErrUnauthorized = errors.New("GitHub refuses the App's credentials or permissions") // 401, 403 without a limit
 	ErrUnknown      = errors.New("GitHub's answer was lost")                            // the request may have had its effect
 	ErrRefused      = errors.New("GitHub refuses it as things stand")                   // 403, 409, 422 with a reason of its own; see CallError.Reason
+	ErrUnusable     = errors.New("GitHub cannot be asked for this installation")        // what is stored of it makes no client; it was not asked
 )
 
 // LimitError says that GitHub asked us to wait (primary, secondary, or retry-after).

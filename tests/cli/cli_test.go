@@ -145,7 +145,7 @@ func get(t *testing.T, url string) (int, string) {
 
 func TestControllerServesHealthAndMetrics(t *testing.T) {
 	t.Parallel()
-	s := startController(t, settings(t.TempDir()))
+	s := startController(t, append(settings(t.TempDir()), "ZOOMIES_METRICS_PUBLIC=true"))
 	for path, want := range map[string]string{"/healthz": `"status":"ok"`, "/readyz": `"status":"ready"`, "/metrics": "zoomies_reconcile_seconds"} {
 		if code, body := get(t, s.url+path); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("GET %s: %d %s, want 200 with %s", path, code, body, want)
@@ -155,6 +155,11 @@ func TestControllerServesHealthAndMetrics(t *testing.T) {
 		t.Errorf("a poll without a credential: %d, want 401", code)
 	}
 	s.stop(t)
+	private := startController(t, settings(t.TempDir()))
+	if code, _ := get(t, private.url+"/metrics"); code != http.StatusUnauthorized {
+		t.Errorf("the metrics of a fleet that did not say so are public: %d", code)
+	}
+	private.stop(t)
 }
 
 func TestSecondControllerIsRefusedAndToldWhoHoldsTheDatabase(t *testing.T) {
@@ -257,7 +262,7 @@ func TestDangerousSettingsAreNamed(t *testing.T) {
 // One command on one machine is a fleet: the controller's own agent joins it, with a Podman service of its own where none runs.
 func TestControllerRunsAnAgentOfItsOwn(t *testing.T) {
 	t.Parallel()
-	s := startController(t, append(settings(t.TempDir()), "ZOOMIES_AGENT_EMBEDDED=true", "ZOOMIES_SCHEDULER_TICK=1s"))
+	s := startController(t, append(settings(t.TempDir()), "ZOOMIES_AGENT_EMBEDDED=true", "ZOOMIES_SCHEDULER_TICK=1s", "ZOOMIES_METRICS_PUBLIC=true"))
 	deadline := time.Now().Add(patience)
 	for {
 		if _, body := get(t, s.url+"/metrics"); strings.Contains(body, `zoomies_hosts{condition="healthy"} 1`) {

@@ -171,7 +171,7 @@ func TestAnUnclaimedFleetSaysHowToClaimIt(t *testing.T) {
 	dir := t.TempDir()
 	s := startController(t, settings(dir))
 	s.stop(t)
-	if !strings.Contains(s.logs(), "\n  zoomies setup claim\n") || !strings.Contains(s.logs(), filepath.Join(dir, "setup-token")) || strings.Contains(s.logs(), "zoosetup_") {
+	if !strings.Contains(s.logs(), "\n  zoomies setup claim NAME\n") || !strings.Contains(s.logs(), filepath.Join(dir, "setup-token")) || strings.Contains(s.logs(), "zoosetup_") {
 		t.Errorf("the notice is missing, or gives the token away:\n%s", s.logs())
 	}
 }

@@ -182,7 +182,7 @@ func (f *Fleet) makePool(ctx context.Context, st *store.Store) error {
 	p := store.Pool{
 		Name: PoolName, InstallationID: f.In.ID, Labels: []string{PoolLabel}, Backend: "podman", Image: Image, PullPolicy: "never",
 		Max: f.o.MaxPool, Enabled: true, Ephemeral: true, IdleTimeout: time.Minute, CPUs: 1, MemoryMB: 512, PidsLimit: 1024,
-		Network: poolNetwork(),
+		Network: PoolNetwork(),
 	}
 	if f.o.Pool != nil {
 		f.o.Pool(&p)

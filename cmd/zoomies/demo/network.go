@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// poolNetwork is the network of the demo's runners: the engine's own, but for one case. pasta, which Podman 5 uses without
+// PoolNetwork is the network of the demo's runners: the engine's own, but for one case. pasta, which Podman 5 uses without
 // root, gives a container the routes of the machine; on a machine without a default route (one that is offline) nothing
 // then leads to the machine itself, where the simulated GitHub is. slirp4netns has a route of its own.
-func poolNetwork() string {
+func PoolNetwork() string {
 	if os.Geteuid() == 0 {
 		return ""
 	}

@@ -161,7 +161,7 @@ func show(out io.Writer, p Plan) {
 func next(ctx context.Context, out io.Writer, a Answers, organization string) error {
 	url := address(a)
 	fmt.Fprintf(out, "\nZoomies runs, at %s\n", url)
-	fmt.Fprintf(out, "  become its first user:  sudo zoomies setup claim\n  add another machine:    sudo zoomies join-token --host NAME\n"+
+	fmt.Fprintf(out, "  become its first user:  sudo zoomies setup claim NAME\n  add another machine:    sudo zoomies join-token --host NAME\n"+
 		"  see what it does:       journalctl -u %s\n  change its settings:    %s, then systemctl restart zoomies\n", UnitName, SettingsFile)
 	if a.GitHub == "now" {
 		return connectGitHub(ctx, out, a.DataDir+"/local.sock", url, organization)

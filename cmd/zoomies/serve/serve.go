@@ -69,7 +69,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	if unclaimed {
-		o.noticef("Nobody has claimed this fleet yet. To become its first user, run on this machine:\n  zoomies setup claim\n"+
+		o.noticef("Nobody has claimed this fleet yet. To become its first user, run on this machine:\n  zoomies setup claim NAME\n"+
 			"or elsewhere, with the one-time token in %s.\n", SetupToken(o.Dir))
 	}
 	proof, err := o.proof(ctx)
