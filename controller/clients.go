@@ -55,6 +55,9 @@ func (c *Controller) github(ctx context.Context, installationID string) (github.
 		return nil, in, fmt.Errorf("%w until %s: %s", errHeld, in.HoldUntil.UTC().Format(time.RFC3339), in.HoldReason)
 	}
 	api, err := c.clients.get(in)
+	if err != nil {
+		c.judgeGitHub(in, err)
+	}
 	return api, in, err
 }
 

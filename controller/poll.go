@@ -99,6 +99,7 @@ func (c *Controller) sweep(ctx context.Context, in store.Installation, st *pollS
 		}
 		return
 	}
+	c.judgeGitHub(in, nil)
 	if d.Depth == github.PollFull {
 		st.full = now
 	}

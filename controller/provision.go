@@ -14,6 +14,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/github"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
+	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
@@ -109,6 +110,7 @@ func (c *Controller) mintOnce(ctx context.Context, r store.Runner) error {
 		}
 		task.Registration = &protocol.Registration{URL: registrationURL(in, sc), Token: string(token.Reveal()), Labels: p.Labels}
 	}
+	c.judgeGitHub(in, nil)
 	t, err := c.queue.EnqueueCreate(ctx, r, id, task)
 	if errors.Is(err, store.ErrConflict) {
 		// Withdrawn or failed while GitHub was answering: nobody will ever start it.
@@ -165,7 +167,24 @@ func (c *Controller) githubErr(ctx context.Context, in store.Installation, err e
 	if c.noteGitHub(ctx, in, err) {
 		return fmt.Errorf("%w: %w", errHeld, err)
 	}
+	c.judgeGitHub(in, err)
 	return err
+}
+
+// judgeGitHub names it when GitHub refuses an installation, or its key makes no client; the next answer clears it.
+func (c *Controller) judgeGitHub(in store.Installation, err error) {
+	refused := errors.Is(err, github.ErrUnauthorized) || errors.Is(err, github.ErrUnusable)
+	if err != nil && !refused {
+		return // it says nothing of the installation
+	}
+	c.problems.Is(problems.GitHubRefused, in.ID, refused, func() problems.Problem {
+		return problems.Problem{
+			Code:  problems.GitHubRefused,
+			Title: "GitHub refuses installation " + in.Name + ", or its key cannot be used",
+			Why:   err.Error() + ". No runner can be registered there meanwhile.",
+			Fix:   problems.GitHubRefused.Kind().Fix,
+		}
+	})
 }
 
 func (c *Controller) createTask(r store.Runner, p store.Pool) protocol.CreateRunner {

@@ -91,6 +91,9 @@ func (c *Controller) reapInstallation(ctx context.Context, in store.Installation
 			return err
 		}
 	}
+	if len(scopes) > 0 { // it was asked, and it answered
+		c.judgeGitHub(in, nil)
+	}
 	return nil
 }
 

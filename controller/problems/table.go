@@ -18,6 +18,14 @@ var (
 		Remedy: &Remedy{Summary: "Ask GitHub whether the App's key, permissions and webhook are in order", Operation: "check-installation",
 			Command: "zoomies installations check {subject}"},
 	})
+	GitHubRefused = declare(Kind{
+		Code: "github.refused", Severity: Error, Audience: auth.Admin, Subject: OfInstallation,
+		Title: "GitHub refuses an installation, or its key cannot be used",
+		Why:   "No runner can be registered there and no poll is answered: the App's key was replaced, the App was suspended or removed, or it lacks a permission.",
+		Fix:   "Check the installation: it says what GitHub says. Give it the App's current key, or install the App again. The problem goes with the first answer.",
+		Remedy: &Remedy{Summary: "Ask GitHub whether the App's key, permissions and webhook are in order", Operation: "check-installation",
+			Command: "zoomies installations check {subject}"},
+	})
 	HostLost = declare(Kind{
 		Code: "hosts.lost", Severity: Error, Audience: auth.Operator, Subject: OfHost,
 		Title: "A host is lost",
