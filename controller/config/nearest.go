@@ -9,7 +9,7 @@ func nearest(key string) string {
 	last := key[strings.LastIndexByte(key, '.')+1:]
 	best, bestDistance := "", 1+max(2, len(key)/4)
 	consider := func(candidate string) {
-		if d := distance(key, candidate); d < bestDistance {
+		if d := Distance(key, candidate); d < bestDistance {
 			best, bestDistance = candidate, d
 		}
 	}
@@ -29,7 +29,7 @@ func nearest(key string) string {
 func nearestVariable(name string) string {
 	best, bestDistance := "", 1+max(2, len(name)/4)
 	for _, s := range registry {
-		if d := distance(name, s.Env()); d < bestDistance {
+		if d := Distance(name, s.Env()); d < bestDistance {
 			best, bestDistance = s.Env(), d
 		}
 	}
@@ -43,8 +43,8 @@ func didYouMean(hint string) string {
 	return "; did you mean " + hint + "?"
 }
 
-// distance is the number of letters to insert, delete or change to make b of a.
-func distance(a, b string) int {
+// Distance is the number of letters to insert, delete or change to make b of a.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

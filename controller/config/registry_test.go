@@ -158,20 +158,20 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"a", "", 1}, {"listen", "listn", 1}, {"kitten", "sitting", 3}} {
-		if got := distance(tt.a, tt.b); got != tt.want {
+		if got := Distance(tt.a, tt.b); got != tt.want {
 			t.Errorf("distance(%q, %q) is %d, want %d", tt.a, tt.b, got, tt.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-z_.]{0,12}`)
 		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
-		if distance(a, b) != distance(b, a) {
+		if Distance(a, b) != Distance(b, a) {
 			t.Fatal("not symmetric")
 		}
-		if (distance(a, b) == 0) != (a == b) {
+		if (Distance(a, b) == 0) != (a == b) {
 			t.Fatal("zero means equal")
 		}
-		if distance(a, c) > distance(a, b)+distance(b, c) {
+		if Distance(a, c) > Distance(a, b)+Distance(b, c) {
 			t.Fatal("a detour is shorter")
 		}
 	})

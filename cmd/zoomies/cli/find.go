@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zoomies-fleet/zoomies/client"
+	"github.com/zoomies-fleet/zoomies/controller/config"
 )
 
 // nounOf returns the kind of object of that name, when its objects can be called by name or ID.
@@ -153,7 +154,7 @@ func (a *app) nameAll(ctx context.Context, c *client.Client, n *noun, items []js
 func didYouMean(text string, names []string) string {
 	best, least := "", 1+max(2, len(text)/4)
 	for _, n := range names {
-		d := distance(strings.ToLower(text), strings.ToLower(n))
+		d := config.Distance(strings.ToLower(text), strings.ToLower(n))
 		if text != "" && strings.HasPrefix(n, text) {
 			d = 1 // the beginning of a name
 		}
@@ -165,25 +166,4 @@ func didYouMean(text string, names []string) string {
 		return ""
 	}
 	return "; did you mean " + best + "?"
-}
-
-// distance is the number of letters to insert, delete or change to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }
