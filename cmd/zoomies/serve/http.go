@@ -60,10 +60,17 @@ func ending(stop context.Context, h http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		defer context.AfterFunc(stop, func() {
+		cut := make(chan struct{})
+		goOn := context.AfterFunc(stop, func() {
+			defer close(cut)
 			cancel()
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // a log that is being sent; where there is no deadline, Close ends it
-		})()
+		})
+		defer func() {
+			if !goOn() {
+				<-cut // w is the server's again once this handler has returned
+			}
+		}()
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
