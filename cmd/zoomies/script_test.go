@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,14 +47,14 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() { _ = os.RemoveAll(data) })
 			for _, v := range [][2]string{
 				{"ZOOMIES_DATA_DIR", data}, {"DATA", data}, {"ZOOMIES_LISTEN", "127.0.0.1:0"}, {"ZOOMIES_AGENT_EMBEDDED", "false"},
-				{"ZOOMIES_LOG_FORMAT", "json"}, {"XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")}, {"NO_COLOUR", "1"},
+				{"ZOOMIES_LOG_FORMAT", "json"}, {"XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")}, {"NO_COLOR", "1"},
 			} {
 				env.Setenv(v[0], v[1])
 			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"controller": controllerStarts, "seed": seed, "exits": exits, "setenv": setenv, "mode": mode, "events": tellsOf, "github": simulateGitHub, "connects": connects,
+			"controller": controllerStarts, "seed": seed, "exits": exits, "setenv": setenv, "mode": mode, "events": tellsOf, "audited": follows, "github": simulateGitHub, "connects": connects,
 		},
 	})
 }
@@ -243,4 +245,47 @@ func tellsOf(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	ts.Fatalf("no event came of %v", args)
+}
+
+// follows runs `zoomies audit tail --follow` and makes a change, again and again since nothing says that it listens, until a line of it
+// matches the pattern.
+func follows(ts *testscript.TestScript, _ bool, args []string) {
+	program, err := lookIn(ts.Getenv("PATH"), "zoomies")
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "audit", "tail", "--follow")
+	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"), "ZOOMIES_DATA_DIR=" + ts.Getenv("DATA")}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	want := regexp.MustCompile(args[0])
+	seen := make(chan string, 1)
+	go func() {
+		for in := bufio.NewScanner(out); in.Scan(); {
+			if want.MatchString(in.Text()) {
+				seen <- in.Text()
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for found := false; !found; {
+		select {
+		case line := <-seen:
+			ts.Logf("followed: %s", line)
+			found = true
+		case <-again.C:
+			ts.Check(ts.Exec(args[1], args[2:]...))
+		case <-ctx.Done():
+			ts.Fatalf("no entry of the log matched %s", want)
+		}
+	}
+	cancel()
+	if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		ts.Fatalf("it did not end well when it was interrupted: %v", err)
+	}
 }

@@ -75,7 +75,7 @@ func ifMatch(etag string, now any) error {
 	if err != nil {
 		return err
 	}
-	if etag != current {
+	if !sameMade(etag, current) {
 		return problem(http.StatusPreconditionFailed, "It has changed since you read it.", "Read it again and decide again; nothing was changed.")
 	}
 	return nil

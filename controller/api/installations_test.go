@@ -66,6 +66,13 @@ func TestAnInstallationFromItsConnectionToItsEnd(t *testing.T) {
 		t.Errorf("the second: %+v, %v", two, err)
 	}
 
+	// What the fleet sees meanwhile is another answer, and no reason to decide again.
+	if err := r.store.HoldInstallation(context.Background(), made.ID, r.now.now().Add(30*time.Minute), "GitHub asked us to wait"); err != nil {
+		t.Fatal(err)
+	}
+	if held := r.call(admin, "GET", path, nil, "If-None-Match", got.header.Get("ETag")).want(200); !strings.Contains(string(held.body), "asked us to wait") {
+		t.Errorf("the hold is not shown: %s", held.body)
+	}
 	r.call(admin, "PATCH", path, map[string]any{"name": "Octo-1"}, "If-Match", got.header.Get("ETag")).want(200)
 	r.call(admin, "PATCH", path, map[string]any{"name": "Octo-2"}, "If-Match", got.header.Get("ETag")).want(412)
 	r.call(admin, "PATCH", path, map[string]any{"webhook_secret": "canary-canary-canary", "private_key": spec["private_key"]}).want(200)

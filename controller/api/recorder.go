@@ -84,9 +84,33 @@ func (s *Server) tagged(next http.Handler) http.Handler {
 	})
 }
 
+// seen are fields of what can be changed that nobody changes: the fleet notes there what it sees.
+var seen = []string{"hold_until", "hold_reason", "last_delivery_at", "last_sign_in_at"}
+
+// etag is a tag in two parts: one of the resource as people make it, which If-Match compares, and one of the answer whole, so that
+// whoever has it already also learns what the fleet has seen since.
 func etag(body []byte) string {
-	sum := sha256.Sum256(body)
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+	made := body
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) == nil {
+		for _, name := range seen {
+			delete(fields, name)
+		}
+		made, _ = json.Marshal(fields) // in one order, whether there was something to leave out or not
+	}
+	return `"` + digest(made) + "." + digest(body) + `"`
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// sameMade says whether two tags are of one resource, whatever the fleet has seen of it between them.
+func sameMade(a, b string) bool {
+	a, _, _ = strings.Cut(a, ".")
+	b, _, _ = strings.Cut(b, ".")
+	return a == b
 }
 
 // etagOf is the tag of the answer that shows v.
