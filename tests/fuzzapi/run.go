@@ -64,6 +64,9 @@ func (r *runner) world(n, requests int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.w.close()) }()
+	if n%2 == 1 {
+		r.w.loops(r.ctx)
+	}
 	if r.d.operations == nil {
 		raw, err := r.w.server.OpenAPI().MarshalJSON()
 		if err != nil {

@@ -25,7 +25,8 @@ import (
 	simgithub "github.com/zoomies-fleet/zoomies/sim/github"
 )
 
-// world is a controller as it is shipped, without its loops: what they do would depend on the clock.
+// world is a controller as it is shipped. In every other one its loops run, too: what they say and write is looked at for secrets like the rest, but
+// it depends on the clock.
 type world struct {
 	store    *store.Store
 	ctrl     *controller.Controller
@@ -71,16 +72,24 @@ func newWorld(ctx context.Context) (w *world, err error) {
 	if err != nil {
 		return w, err
 	}
-	if w.store, err = store.Open(ctx, store.Options{Path: filepath.Join(dir, "zoomies.db"), Keys: keys, Logger: log}); err != nil {
+	file := filepath.Join(dir, "zoomies.db")
+	holder, err := store.ThisProcess(file)
+	if err != nil {
+		return w, err
+	}
+	if w.store, err = store.Open(ctx, store.Options{Path: file, Keys: keys, Holder: holder, Logger: log}); err != nil {
 		return w, err
 	}
 	w.ends = append(w.ends, w.store.Close)
+	if err := w.store.AcquireLease(ctx, holder, controller.LeaseTTL, false); err != nil {
+		return w, err
+	}
 	if w.github, err = simgithub.New(simgithub.Options{Limits: simgithub.Limits{}}); err != nil {
 		return w, err
 	}
 	w.ends = append(w.ends, w.github.Close)
 	w.ctrl, err = controller.New(ctx, controller.Options{
-		Store: w.store, Settings: controller.DefaultSettings(), Version: "fuzz", Logger: log, GitHub: controller.GitHubClients(1000),
+		Store: w.store, Holder: holder, Settings: controller.DefaultSettings(), Version: "fuzz", Logger: log, GitHub: controller.GitHubClients(1000),
 	})
 	if err != nil {
 		return w, err
@@ -100,6 +109,14 @@ func newWorld(ctx context.Context) (w *world, err error) {
 	}
 	w.who = []caller{{name: "nobody", weight: 2}, {name: "owner", local: true, weight: 4}}
 	return w, nil
+}
+
+// loops runs the controller's loops until the world ends.
+func (w *world) loops(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.ctrl.Run(ctx) }()
+	w.ends = append(w.ends, func() error { cancel(); return <-done })
 }
 
 // workFolder is in memory where the machine has room there: every write waits for the disk.
