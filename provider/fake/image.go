@@ -36,7 +36,7 @@ func (w *World) stoodOn(t *thing) bool {
 	return false
 }
 
-// Stands says whether a machine stands on an image, with what a read of it answers.
+// stands says whether a machine stands on an image. It is part of what Read answers.
 func (w *World) stands(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

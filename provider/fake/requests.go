@@ -75,7 +75,7 @@ func (w *World) full() bool {
 			n++
 		}
 	}
-	return w.o.Limit > 0 && n >= w.o.Limit
+	return w.filled || w.o.Limit > 0 && n >= w.o.Limit
 }
 
 // Task returns how an operation goes.
@@ -151,7 +151,7 @@ func (w *World) Configure(ctx context.Context, by provider.Mark, id string) erro
 	})
 }
 
-// Ready says whether a machine was configured. It is part of what Read answers and no request of its own.
+// ready says whether a machine was configured. It is part of what Read answers and no request of its own.
 func (w *World) ready(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -58,6 +58,7 @@ type World struct {
 	seen     []provider.Found // what List showed last, and
 	seenAt   time.Time        // when; zero is never
 	frozen   bool
+	filled   bool
 }
 
 // thing is a resource: a machine, an image or somebody else's.
