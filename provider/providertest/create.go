@@ -67,14 +67,14 @@ var createCases = []Case{
 		}
 	}},
 	{"create says that there is no room", func(r *rig) {
-		r.needs(r.w.Fill != nil, "be full")
+		r.needs(r.w.FillMake != nil, "be too full to make a machine")
 		m := r.row()
-		r.w.Fill(true)
+		r.w.FillMake(true)
 		err := r.tries(10, m, r.p.Create)
 		if !is(err, provider.ErrQuota) && !is(m.failed, provider.ErrQuota) {
 			r.Errorf("create: %v, and its operation %v", err, m.failed)
 		}
-		r.w.Fill(false)
+		r.w.FillMake(false)
 		r.create(m)
 	}},
 	{"create says that its image is not there", func(r *rig) {

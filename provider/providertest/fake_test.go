@@ -94,6 +94,7 @@ func harness(o fake.Options, connect func(w *fake.World) provider.Provider) prov
 				}
 			},
 			Fill:     w.Fill,
+			FillMake: w.Fill,
 			Freeze:   w.Freeze,
 			FailMake: func() { w.FailNext(fake.Make, provider.ErrLocked) },
 			DieMake:  func() { w.DieNext(fake.Make) },

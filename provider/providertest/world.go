@@ -52,10 +52,10 @@ type World struct {
 
 	// Break breaks one request that the provider makes, the nth from now (0 is the next). hit says whether it has come to that.
 	Break func(n int, how Loss) (hit func() bool)
-	// Deny takes the credential's rights away, or gives them back.
+	// Deny takes all of the credential's rights away, or gives them back.
 	Deny func(on bool)
-	// Fill leaves no room for another machine, or makes room again.
-	Fill func(on bool)
+	// Fill leaves nothing for Allocate to choose, or makes room again; FillMake leaves no room where a machine was to be made.
+	Fill, FillMake func(on bool)
 	// Freeze keeps the world's listing as it is now.
 	Freeze func()
 	// FailMake has the next making of a machine come to nothing after it has begun; DieMake leaves half of one, locked for ever.
