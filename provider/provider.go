@@ -50,7 +50,8 @@ type Provider interface {
 	// that nothing is. What is there and may not be read is ErrDenied.
 	Inspect(ctx context.Context, r Resource) (Found, error)
 	// List returns everything that carries a mark of this fleet, and foreign things that wear the
-	// names or numbers that only this fleet should. It may lag: absence from it proves nothing.
+	// names or numbers that only this fleet should. It may lag: absence from it proves nothing. It
+	// fails rather than leave out what it could not ask.
 	List(ctx context.Context) ([]Found, error)
 	// Delete takes the next step towards nothing being left of the machine, its config drive
 	// included, also where the machine itself is gone already or never was. Done only after an
