@@ -17,13 +17,25 @@ import (
 func (w *World) Read(ctx context.Context, id string) (f provider.Found, err error) {
 	err = w.do(ctx, Read, id, func() error {
 		t := w.things[id]
-		if t == nil {
+		switch {
+		case !w.visible(t):
+			return provider.ErrDenied
+		case t == nil:
 			return provider.ErrNotFound
 		}
 		f = t.show()
 		return nil
 	})
 	return f, err
+}
+
+// Held says whether anything has an identity, also what may not be read.
+func (w *World) Held(ctx context.Context, id string) (held bool, err error) {
+	err = w.do(ctx, Free, id, func() error {
+		held = w.things[id] != nil
+		return nil
+	})
+	return held, err
 }
 
 // Index returns what was there not longer ago than Options.Lag.
@@ -42,7 +54,9 @@ func (w *World) Index(ctx context.Context) (all []provider.Found, err error) {
 func (w *World) look() {
 	w.seen, w.seenAt = nil, w.now()
 	for _, id := range w.sorted() {
-		w.seen = append(w.seen, w.things[id].show())
+		if t := w.things[id]; w.visible(t) {
+			w.seen = append(w.seen, t.show())
+		}
 	}
 }
 
@@ -130,6 +144,8 @@ func (w *World) change(ctx context.Context, kind Request, by provider.Mark, id s
 	return w.do(ctx, kind, id, func() error {
 		t := w.things[id]
 		switch {
+		case !w.visible(t):
+			return provider.ErrDenied
 		case t == nil:
 			return provider.ErrNotFound
 		case t.found.Locked != "":

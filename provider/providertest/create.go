@@ -56,13 +56,13 @@ var createCases = []Case{
 		r.needs(r.w.DieMake != nil, "have the worker die that makes a machine")
 		m := r.row()
 		r.w.DieMake()
-		if err := r.tries(10, m, r.p.Create); !is(err, provider.ErrLocked, provider.ErrDenied) {
+		if err := r.tries(10, m, r.p.Create); !is(err, provider.ErrLocked) {
 			r.Errorf("create: %v", err)
 		}
 		if m.failed == nil {
 			r.Logf("no operation was seen to fail")
 		}
-		if err := r.tries(10, m, r.p.Delete); !is(err, provider.ErrLocked, provider.ErrDenied) {
+		if err := r.tries(10, m, r.p.Delete); !is(err, provider.ErrLocked) {
 			r.Errorf("delete: %v", err)
 		}
 	}},
@@ -182,7 +182,7 @@ func (r *rig) halfMade(of func(r *rig) call) {
 	m := r.row()
 	r.w.Leave(m.Machine)
 	was := r.state(m)
-	if err := r.tries(10, m, of(r)); !is(err, provider.ErrLocked, provider.ErrDenied) {
+	if err := r.tries(10, m, of(r)); !is(err, provider.ErrLocked) {
 		r.Errorf("it says %v", err)
 	}
 	if now := r.state(m); now != was {

@@ -18,10 +18,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestFake holds the fake to the contract: at once, and where everything takes time and the list lags.
+// TestFake holds the fake to the contract: at once, where everything takes time and the list lags, and where the
+// credential sees no more than it must.
 func TestFake(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]fake.Options{"quick": {}, "slow": slow} {
+	for name, o := range map[string]fake.Options{"quick": {}, "slow": slow, "blind": blind} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, harness(o, func(w *fake.World) provider.Provider { return w.Provider() }))
@@ -35,6 +36,8 @@ var slow = fake.Options{
 		fake.Make: 30 * time.Second, fake.Start: 3 * time.Second, fake.Stop: 20 * time.Second, fake.Destroy: 7 * time.Second, fake.Import: time.Minute,
 	},
 }
+
+var blind = fake.Options{Blind: true, Took: slow.Took, Lag: time.Second}
 
 func file(text string) provider.Image {
 	sum := sha256.Sum256([]byte(text))
@@ -60,7 +63,7 @@ func harness(o fake.Options, connect func(w *fake.World) provider.Provider) prov
 		hang := make(chan struct{})
 		t.Cleanup(func() { close(hang) })
 		return providertest.World{
-			Fleet: w.Fleet(), Shape: provider.Shape{Name: "small", CPUs: 2, MemoryMB: 2048, DiskGB: 10}, Image: base,
+			Fleet: w.Fleet(), Blind: o.Blind, Shape: provider.Shape{Name: "small", CPUs: 2, MemoryMB: 2048, DiskGB: 10}, Image: base,
 			Connect: func() provider.Provider { return connect(w) },
 			Pass:    w.Advance,
 			Things:  func() []providertest.Thing { return things(w) },

@@ -40,10 +40,10 @@ var foreignCases = []Case{
 	{"settle leaves what is not ours alone", func(r *rig) { r.leaves(func(r *rig) call { return r.p.Settle }) }},
 	{"delete leaves what is not ours alone", func(r *rig) { r.leaves(func(r *rig) call { return r.p.Delete }) }},
 	{"delete leaves what took the identity before the clean-up", func(r *rig) {
-		r.takenOver(func(r *rig, m *machine) error { return r.finish(m, r.p.Delete) })
+		r.takenOver(func(r *rig, m *machine) error { return r.barred(m, r.p.Delete) })
 	}},
 	{"create leaves what took the identity while it was made", func(r *rig) {
-		r.takenOver(func(r *rig, m *machine) error { return r.finish(m, r.p.Create) })
+		r.takenOver(func(r *rig, m *machine) error { return r.barred(m, r.p.Create) })
 	}},
 	{"delete leaves what took the identity while it was deleted", func(r *rig) {
 		r.needs(r.w.Vanish != nil, "delete a machine")
@@ -62,7 +62,7 @@ var foreignCases = []Case{
 			}
 			r.w.Vanish(m.Resource.ID)
 			r.put(strangers[1].of(m))
-			if err := r.finish(m, r.p.Delete); !is(err, provider.ErrForeign) {
+			if err := r.barred(m, r.p.Delete); !r.foreign(err) {
 				r.Errorf("after %d calls: %v", n, err)
 			}
 		}
@@ -86,7 +86,7 @@ var foreignCases = []Case{
 		r.put(strangers[1].of(m))
 		r.follow(m, m.Operation)
 		r.watch()
-		if err := r.finish(m, r.p.Delete); !is(err, provider.ErrForeign) {
+		if err := r.barred(m, r.p.Delete); !r.foreign(err) {
 			r.Errorf("delete: %v", err)
 		}
 	}},
@@ -97,10 +97,10 @@ var foreignCases = []Case{
 		next := r.rowAt(old.Resource)
 		r.create(next)
 		was, secrets := r.state(next), len(r.w.Secrets())
-		if err := r.finish(old, r.p.Delete); !is(err, provider.ErrForeign) {
+		if err := r.barred(old, r.p.Delete); !r.foreign(err) {
 			r.Errorf("delete: %v", err)
 		}
-		if err := r.finish(old, r.p.Settle); !is(err, provider.ErrForeign) {
+		if err := r.barred(old, r.p.Settle); !r.foreign(err) {
 			r.Errorf("settle: %v", err)
 		}
 		if now := r.state(next); now != was || len(r.w.Secrets()) != secrets {
@@ -116,7 +116,7 @@ var foreignCases = []Case{
 		r.placed[m.Resource.ID], _ = r.thing(m.Resource.ID)
 		r.mu.Unlock()
 		for name, do := range map[string]call{"create": r.p.Create, "settle": r.p.Settle, "delete": r.p.Delete} {
-			if err := r.finish(m, do); !is(err, provider.ErrForeign) {
+			if err := r.barred(m, do); !r.foreign(err) {
 				r.Errorf("%s: %v", name, err)
 			}
 		}
@@ -129,7 +129,7 @@ var foreignCases = []Case{
 	{"nothing of ours can be deleted by what its copy has for an identity", func(r *rig) {
 		m, other := r.ready(), r.row()
 		r.put(provider.Found{Resource: other.Resource, Name: m.Name, Mark: &m.Mark})
-		if err := r.finish(other, r.p.Delete); !is(err, provider.ErrForeign) {
+		if err := r.barred(other, r.p.Delete); !r.foreign(err) {
 			r.Errorf("delete: %v", err)
 		}
 	}},
@@ -143,7 +143,7 @@ func (r *rig) leaves(of func(r *rig) call) {
 		m := r.row()
 		r.put(s.of(m))
 		for range 2 {
-			if err := r.finish(m, of(r)); !is(err, provider.ErrForeign) {
+			if err := r.barred(m, of(r)); !r.foreign(err) {
 				r.Errorf("%s: %v", s.name, err)
 			}
 			r.restart()
@@ -163,9 +163,20 @@ func (r *rig) takenOver(do func(r *rig, m *machine) error) {
 			r.w.Vanish(m.Resource.ID)
 			r.put(s.of(m))
 		}, func(r *rig, m *machine, _ bool) {
-			if err := do(r, m); !is(err, provider.ErrForeign) {
+			if err := do(r, m); !r.foreign(err) {
 				r.Errorf("%s: %v", s.name, err)
 			}
 		})
 	}
+}
+
+// barred makes calls that must not get anywhere, a few times where they might only have to wait.
+func (r *rig) barred(m *machine, do call) error {
+	r.Helper()
+	return r.tries(5, m, do)
+}
+
+// foreign says whether an error says that what is there is not ours.
+func (r *rig) foreign(err error) bool {
+	return is(err, provider.ErrForeign) || r.w.Blind && is(err, provider.ErrLocked)
 }

@@ -97,7 +97,11 @@ var lookCases = []Case{
 		if r.w.Outside != "" {
 			r.put(provider.Found{Resource: provider.Resource{ID: r.w.Outside}, Name: "elsewhere"})
 		}
-		found := r.listed(m.Resource.ID, copied.ID, number.ID)
+		want := []string{m.Resource.ID, copied.ID}
+		if !r.w.Blind {
+			want = append(want, number.ID)
+		}
+		found := r.listed(want...)
 		if f := found[m.Resource.ID]; !f.Carries(m.Mark) {
 			r.Errorf("ours is %+v", f)
 		}

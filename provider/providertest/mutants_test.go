@@ -185,6 +185,17 @@ var mutants = []struct {
 		}
 		return m.Provider.Create(ctx, x)
 	}}, "settled and deleted"},
+	{"boots from a drive that it wrote before", mutant{create: func(m *mutant, ctx context.Context, x provider.Machine) (provider.Step, error) {
+		if written, err := m.w.ReadDrive(ctx, x.Resource.ID); err == nil && written {
+			if f, err := m.w.Read(ctx, x.Resource.ID); err == nil && f.Carries(x.Mark) && f.Locked == "" && !f.Drive && f.Power == provider.PowerOff {
+				if _, err := x.ConfigDrive(ctx); err != nil {
+					return provider.Step{}, err
+				}
+				return provider.Step{}, m.w.Attach(ctx, x.Mark, x.Resource.ID)
+			}
+		}
+		return m.Provider.Create(ctx, x)
+	}}, "create makes one machine whichever"},
 	{"answers that a machine is not found when it creates", mutant{create: func(m *mutant, ctx context.Context, x provider.Machine) (provider.Step, error) {
 		s, err := m.Provider.Create(ctx, x)
 		if errors.Is(err, provider.ErrQuota) {

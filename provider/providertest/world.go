@@ -33,6 +33,9 @@ type World struct {
 	Put func(f provider.Found)
 	// Vanish deletes what has an identity, and leaves its drive.
 	Vanish func(id string)
+	// Blind says that the credential may not read what Put puts there without a mark of the fleet. A provider then cannot tell a stranger
+	// from what is half made, and says ErrLocked of both.
+	Blind bool
 	// Outside is an identity that is not of the fleet's range.
 	Outside string
 	// Leave puts what a worker that died left of m's making: it has no readable mark, and is locked for ever.
@@ -52,7 +55,7 @@ type World struct {
 
 	// Break breaks one request that the provider makes, the nth from now (0 is the next). hit says whether it has come to that.
 	Break func(n int, how Loss) (hit func() bool)
-	// Deny takes all of the credential's rights away, or gives them back.
+	// Deny takes all of the credential's rights away, as when a token is revoked, or gives them back.
 	Deny func(on bool)
 	// Fill leaves nothing for Allocate to choose, or makes room again; FillMake leaves no room where a machine was to be made.
 	Fill, FillMake func(on bool)
