@@ -28,27 +28,37 @@ type Provider interface {
 	// findings and never fails: that nothing answers is a finding.
 	Preflight(ctx context.Context) []Finding
 	// Allocate chooses where a machine of that shape would be made, and under which identity. It
-	// changes nothing. taken are the resources that must not be chosen: those of machines that
-	// have a row, and of deleted ones whose tombstone still stands. ErrQuota when no identity or
-	// no room is left.
+	// changes and reserves nothing: two calls may choose the same, so the caller makes them one
+	// after the other and writes each answer down. taken are the resources that must not be
+	// chosen: those of machines that have a row, and of deleted ones whose tombstone still stands.
+	// ErrQuota when no identity or no room is left.
 	Allocate(ctx context.Context, shape Shape, taken []Resource) (Resource, error)
 	// Create takes the next step towards a complete, powered-on machine: it makes the resource
 	// with m's mark, configures it, gives it the config drive and starts it. It may be called in
-	// any state that an earlier call, or its loss, has left behind. ErrForeign says that something
-	// without m's mark holds the identity: it was not touched.
+	// any state that an earlier call, or its loss, has left behind, but not after Settle.
+	//
+	// ErrForeign says that something without m's mark holds the identity, ErrLocked that it cannot be
+	// said whose what holds it is: it is still being made, or was when the making broke off, or the
+	// credential may not read this one thing. Neither was touched. ErrConflict says that m's image is
+	// not there. Never ErrNotFound.
 	Create(ctx context.Context, m Machine) (Step, error)
 	// Settle takes away what only the first boot needed: the config drive with its secrets. It is
-	// called once the machine has joined, and again until it is Done.
+	// called once the machine has joined, and again until it is Done. It is Done, too, when nothing
+	// is under the identity and no drive of it is left. ErrForeign and ErrLocked as in Create.
 	Settle(ctx context.Context, m Machine) (Step, error)
-	// Inspect says what is there under the identity, with its mark, read fresh. ErrNotFound only
-	// when it is proved that nothing is.
+	// Inspect says what is there under the identity, with its mark, read fresh and wherever it is by
+	// now: r.Zone is a hint, Found has the zone it was found in. ErrNotFound only when it is proved
+	// that nothing is. What is there and may not be read is ErrDenied.
 	Inspect(ctx context.Context, r Resource) (Found, error)
 	// List returns everything that carries a mark of this fleet, and foreign things that wear the
-	// names or numbers that only this fleet should. It may lag: absence from it proves nothing.
+	// names or numbers that only this fleet should. It may lag: absence from it proves nothing. It
+	// fails rather than leave out what it could not ask.
 	List(ctx context.Context) ([]Found, error)
-	// Delete takes the next step towards nothing being left of the machine. Done only after an
-	// inspection that proved it gone. ErrForeign says that what holds the identity is not m: it
-	// was not touched.
+	// Delete takes the next step towards nothing being left of the machine, its config drive
+	// included, also where the machine itself is gone already or never was. Done only after an
+	// inspection that proved it gone. ErrForeign says that what holds the identity is not m: neither
+	// it nor a drive of that identity was touched. ErrLocked as in Create; ErrConflict says that it
+	// is protected. Never ErrNotFound.
 	Delete(ctx context.Context, m Machine) (Step, error)
 	// Follow says how an operation that a Step named goes. ErrNotFound when it is not known
 	// (any more): the world has to be asked instead.
@@ -58,10 +68,11 @@ type Provider interface {
 // Imager is a provider that builds what machines are cloned from out of an image file.
 type Imager interface {
 	// EnsureImage takes the next step towards the image being usable wherever machines may be
-	// made. It is idempotent by the image's hash.
+	// made. It is idempotent by the image's hash. ErrConflict when it is not there and its file is
+	// not at hand, ErrInvalid when the file has another hash.
 	EnsureImage(ctx context.Context, img Image) (Step, error)
 	// PruneImages takes the next step towards no image of this fleet but keep being left. What machines still
-	// stand on, or what does not carry this fleet's mark, stays and is no error.
+	// stand on, or what does not carry this fleet's mark, stays and is no error. A keep without a hash keeps none.
 	PruneImages(ctx context.Context, keep Image) (Step, error)
 }
 
@@ -104,7 +115,8 @@ type Mark struct {
 	Nonce    string `json:"nonce"` // random, from the machine's row
 }
 
-// Machine is what a provider needs to know of a machine.
+// Machine is what a provider needs to know of a machine. Where Mark.Resource is not Resource.ID, or a field of the mark is empty, every
+// call that takes one is ErrInvalid.
 type Machine struct {
 	Mark     Mark
 	Resource Resource
@@ -115,7 +127,8 @@ type Machine struct {
 	Operation string
 	// ConfigDrive makes the ISO 9660 image that the machine is configured from at its first boot.
 	// It holds secrets. It is called at most once in a Create, and only when the drive is to be
-	// written.
+	// written: each call may void the secrets of the one before, so the machine must boot from what
+	// the last one returned.
 	ConfigDrive func(ctx context.Context) ([]byte, error)
 }
 
@@ -129,7 +142,7 @@ type Image struct {
 	Open func() (io.ReadSeekCloser, error)
 }
 
-// Step is what a call did.
+// Step is what a call did; the zero Step beside an error.
 type Step struct {
 	// Done says that there is nothing left to do. Otherwise the call is to be made again: after
 	// Operation has ended where it names one, else after a while.
