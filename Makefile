@@ -43,6 +43,7 @@ deps: ## Install what is missing from Debian's packages (Podman and what it need
 .PHONY: build
 build: ## Build everything into bin/
 	go build -ldflags='-X main.version=$(VERSION)' -o bin/zoomies ./cmd/zoomies
+	go build -ldflags='-s -w -X main.version=$(VERSION)' -o bin/zoomies-agent ./cmd/zoomies-agent
 	go build -ldflags='-s -w' -o bin/zoomies-entrypoint ./images/entrypoint
 	go build -o bin/sim-runner ./sim/runner
 	go run ./sim/image/build -entrypoint bin/zoomies-entrypoint -runner bin/sim-runner -output bin/demo-image.tar

@@ -12,6 +12,8 @@ type room struct {
 // that a new room is declared before it is used.
 var rooms = []room{
 	{"cmd/zoomies", []string{"*"}, "the binary wires every role"},
+	{"cmd/zoomies/agentcmd", []string{"agent", "tunnel"}, "the agent's command is in the small binary, too"},
+	{"cmd/zoomies-agent", []string{"cmd/zoomies/agentcmd", "agent", "tunnel"}, "it is carried by the config of every rented machine: it must stay small"},
 
 	{"controller", []string{"controller", "provider", "ignition", "tunnel", "agent/protocol", "images/catalogue"},
 		"the control plane knows an agent only by the wire types: the two halves run on different machines and versions"},
