@@ -3,6 +3,7 @@ package ignition
 import (
 	"bytes"
 	"errors"
+	"fmt"
 
 	"gopkg.in/yaml.v3"
 )
@@ -19,6 +20,8 @@ const (
 	ControllerUnit = "zoomies.service"
 )
 
+const maxSettings = 1 << 20
+
 // Render makes the controller's config.
 func (ct Controller) Render() ([]byte, error) {
 	var c config
@@ -26,6 +29,9 @@ func (ct Controller) Render() ([]byte, error) {
 		return nil, err
 	}
 	c.dir(etcDir, 0o755)
+	if len(ct.Settings) > maxSettings {
+		return nil, fmt.Errorf("cannot use the settings file: it has %d bytes, and %d are the most", len(ct.Settings), maxSettings)
+	}
 	if len(bytes.TrimSpace(ct.Settings)) > 0 {
 		var settings map[string]any
 		if err := yaml.Unmarshal(ct.Settings, &settings); err != nil {

@@ -59,7 +59,11 @@ func (h Host) Render() ([]byte, error) {
 	c.resource(AgentPath, 0o755, h.Agent.resource())
 	c.unit("podman.socket", "")
 	c.unit(AgentUnit, h.unit())
-	return c.render()
+	raw, err := c.render()
+	if err != nil {
+		return nil, err
+	}
+	return h.Agent.fill(raw)
 }
 
 func (h Host) check() error {

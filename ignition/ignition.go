@@ -71,10 +71,10 @@ func (c *config) render() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the config: %w", err)
 	}
-	if len(raw) > MaxSize {
-		return nil, fmt.Errorf("cannot use the config: it has %d bytes, and %d are the most that is sent to a machine; use a smaller agent", len(raw), MaxSize)
+	if err := Validate(raw); err != nil {
+		return nil, err
 	}
-	return raw, Validate(raw)
+	return raw, nil
 }
 
 // Validate holds a config to Ignition's own rules: its version is Version, every field is known, and every value makes sense.

@@ -281,6 +281,26 @@ func TestProgramsThatAreNone(t *testing.T) {
 	}
 }
 
+// A config that is too large, or that the agent has no one place in, is not sent anywhere.
+func TestAgentsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	h := plain(t)
+	h.Agent.source += strings.Repeat("A", MaxSize)
+	if _, err := h.Render(); err == nil || !strings.Contains(err.Error(), "are the most") {
+		t.Errorf("too large: %v", err)
+	}
+	b := packed(t)
+	for _, raw := range []string{"", b.standIn + " " + b.standIn} {
+		if _, err := b.fill([]byte(raw)); err == nil {
+			t.Errorf("filled into %q", raw)
+		}
+	}
+	b.source = "no URL"
+	if err := b.validate(); err == nil {
+		t.Error("a source that is no URL was not seen")
+	}
+}
+
 func TestSecretsDoNotPrintThemselves(t *testing.T) {
 	t.Parallel()
 	h := full(t)

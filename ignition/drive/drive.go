@@ -90,7 +90,11 @@ func write(label Label, files map[string][]byte) (_ []byte, err error) {
 			return nil, fmt.Errorf("cannot write a config drive: %w", err)
 		}
 	}
-	image := &memory{}
+	room := 64 * sector
+	for _, content := range files {
+		room += len(content)
+	}
+	image := &memory{bytes: make([]byte, 0, room)}
 	iso, err := iso9660.Create(image, 0, 0, sector, dir)
 	if err == nil {
 		err = iso.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: string(label), PublisherIdentifier: "zoomies"})
