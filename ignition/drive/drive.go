@@ -97,7 +97,7 @@ func write(label Label, files map[string][]byte) (_ []byte, err error) {
 	image := &memory{bytes: make([]byte, 0, room)}
 	iso, err := iso9660.Create(image, 0, 0, sector, dir)
 	if err == nil {
-		err = iso.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: string(label), PublisherIdentifier: "zoomies"})
+		err = iso.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: string(label), PublisherIdentifier: "zoomies"}) //nolint:misspell // its name
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot write a config drive: %w", err)

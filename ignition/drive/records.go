@@ -61,7 +61,7 @@ func parse(image, b []byte) (record, error) {
 	if size > uint64(len(image)) || at > uint64(len(image))-size {
 		return record{}, errors.New("cannot read the drive: it is cut off")
 	}
-	r.at, r.size = int(at), int(size) //nolint:gosec // no larger than the image
+	r.at, r.size = int(at), int(size)
 	if plain := b[33:nameEnd]; len(plain) != 1 || plain[0] > 1 {
 		r.name = longName(r.fields())
 		if r.name == "" {

@@ -240,7 +240,7 @@ func modeOf(given *int, usual fs.FileMode) fs.FileMode {
 	if given == nil {
 		return usual
 	}
-	mode := fs.FileMode(*given) & fs.ModePerm //nolint:gosec // Ignition's rules keep it small
+	mode := fs.FileMode(*given) & fs.ModePerm
 	for bit, special := range map[int]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
 		if *given&bit != 0 {
 			mode |= special

@@ -15,7 +15,8 @@ import (
 // units writes units, their drop-ins and the presets that enable them.
 func (m machine) units(units []types.Unit) (Result, error) {
 	var r Result
-	var presets []string
+	type preset struct{ word, unit string }
+	var presets []preset
 	for _, u := range units {
 		if strings.Contains(u.Name, "@.") || strings.Contains(u.Name, "/") {
 			return r, fmt.Errorf("cannot make the unit %s: neither templates nor paths are supported", u.Name)
@@ -31,13 +32,17 @@ func (m machine) units(units []types.Unit) (Result, error) {
 			word = "enable"
 			r.Enabled = append(r.Enabled, u.Name)
 		}
-		presets = append(presets, word+" "+u.Name+"\n")
+		presets = append(presets, preset{word, u.Name})
 	}
 	if len(presets) == 0 {
 		return r, nil
 	}
-	slices.SortFunc(presets, func(a, b string) int { return strings.Compare(a[strings.Index(a, " "):], b[strings.Index(b, " "):]) })
-	if err := m.replace(PresetPath, strings.Join(presets, "")); err != nil {
+	slices.SortFunc(presets, func(a, b preset) int { return strings.Compare(a.unit, b.unit) })
+	var text strings.Builder
+	for _, p := range presets {
+		fmt.Fprintf(&text, "%s %s\n", p.word, p.unit)
+	}
+	if err := m.replace(PresetPath, text.String()); err != nil {
 		return r, fmt.Errorf("cannot enable units: %w", err)
 	}
 	return r, nil

@@ -54,7 +54,7 @@ func (f *machineFlags) add(fl *pflag.FlagSet, disk string) {
 	fl.StringVar(&f.output, "output", "-", "file to write, which only its owner can read; - is the standard output")
 }
 
-func (f machineFlags) machine() (ignition.Machine, error) {
+func (f *machineFlags) machine() (ignition.Machine, error) {
 	m := ignition.Machine{Hostname: f.hostname, TimeServers: f.timeServers, SSHUser: f.sshUser, SwapMiB: f.swap}
 	if f.caBundle != "" {
 		var err error
