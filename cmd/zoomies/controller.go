@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/agentcmd"
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/cli"
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 	"github.com/zoomies-fleet/zoomies/controller"
@@ -47,7 +49,7 @@ func controllerCommand() *cobra.Command {
 func loadConfig(file string, database map[string]string) (*config.Config, error) {
 	return config.Load(config.LoadOptions{
 		File: config.FindFile(file), Database: database, Environ: os.Environ(),
-		OtherVariables: append([]string{joinTokenVariable, controllerVariable, caFileVariable, caPinVariable}, cli.Variables...),
+		OtherVariables: slices.Concat(agentcmd.Variables, cli.Variables),
 	})
 }
 
@@ -68,7 +70,7 @@ func judgeConfig(cfg *config.Config, say bool) error {
 
 func runController(ctx context.Context, cfg *config.Config, configFile string, takeover bool) (err error) {
 	serve.KeepSmall()
-	log, err := newLogger(os.Stderr, cfg.Log.Level, cfg.Log.Format)
+	log, err := agentcmd.NewLogger(os.Stderr, cfg.Log.Level, cfg.Log.Format)
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func runEmbedded(ctx context.Context, cfg *config.Config, ctrl *controller.Contr
 	if err != nil {
 		return fmt.Errorf("cannot tell this machine's name: %w", err)
 	}
-	bind, err := backends(ctx, cfg.Agent.Backends, cfg.Agent.PodmanSocket, cfg.DataDir, log)
+	bind, err := agentcmd.Backends(ctx, cfg.Agent.Backends, makers, agentcmd.Engine{PodmanSocket: cfg.Agent.PodmanSocket, DataDir: cfg.DataDir, Logger: log})
 	if err != nil {
 		return err
 	}

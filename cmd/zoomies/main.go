@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/cli"
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/ignite"
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/install"
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 )
@@ -58,7 +59,7 @@ func root() *cobra.Command {
 	verbs := cli.New(cli.Options{Version: version, LocalSocket: usualSocket})
 	join := joinTokenCommand()
 	verbs.JoinTokens(join)
-	c.AddCommand(controllerCommand(), agentCommand(), join, keysCommand(), demoCommand(), referenceCommand(), install.InitCommand(), install.UninstallCommand())
+	c.AddCommand(controllerCommand(), agentCommand(), join, keysCommand(), demoCommand(), referenceCommand(), ignite.Command(), install.InitCommand(), install.UninstallCommand())
 	c.AddCommand(verbs.Commands()...)
 	return c
 }

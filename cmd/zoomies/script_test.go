@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/auth"
 	"github.com/zoomies-fleet/zoomies/controller/secrets"
 	"github.com/zoomies-fleet/zoomies/controller/store"
+	"github.com/zoomies-fleet/zoomies/ignition/drive"
 )
 
 func TestMain(m *testing.M) {
@@ -54,9 +56,35 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"controller": controllerStarts, "seed": seed, "exits": exits, "setenv": setenv, "mode": mode, "events": tellsOf, "audited": follows, "github": simulateGitHub, "connects": connects,
+			"controller": controllerStarts, "seed": seed, "exits": exits, "setenv": setenv, "mode": mode, "events": tellsOf, "audited": follows,
+			"github": simulateGitHub, "connects": connects, "program": program, "readdrive": readDrive,
 		},
 	})
+}
+
+// program writes a file that looks like a small Linux program for amd64, or for another processor when its number is given.
+func program(ts *testscript.TestScript, _ bool, args []string) {
+	head := make([]byte, 64)
+	copy(head, "\x7fELF\x02\x01\x01")
+	head[16], head[18], head[20], head[52] = 2, 62, 1, 64
+	if len(args) > 1 {
+		n, err := strconv.ParseUint(args[1], 10, 8)
+		ts.Check(err)
+		head[18] = byte(n)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), head, 0o600))
+}
+
+// readDrive takes the config off a config drive, which must have that label.
+func readDrive(ts *testscript.TestScript, _ bool, args []string) {
+	image, err := os.ReadFile(ts.MkAbs(args[1]))
+	ts.Check(err)
+	d, err := drive.Read(image)
+	ts.Check(err)
+	if string(d.Label) != args[0] {
+		ts.Fatalf("the label is %s instead of %s", d.Label, args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), d.UserData, 0o600))
 }
 
 // seed writes, before a controller runs, an installation of the name acme and users of each role with their tokens in files; with an

@@ -12,6 +12,8 @@ type room struct {
 // that a new room is declared before it is used.
 var rooms = []room{
 	{"cmd/zoomies", []string{"*"}, "the binary wires every role"},
+	{"cmd/zoomies/agentcmd", []string{"agent", "tunnel"}, "the agent's command is in the small binary, too"},
+	{"cmd/zoomies-agent", []string{"cmd/zoomies/agentcmd", "agent", "tunnel"}, "it is carried by the config of every rented machine: it must stay small"},
 
 	{"controller", []string{"controller", "provider", "ignition", "tunnel", "agent/protocol", "images/catalogue"},
 		"the control plane knows an agent only by the wire types: the two halves run on different machines and versions"},
@@ -65,6 +67,9 @@ var exclusives = []exclusive{
 	{"go.podman.io", []string{"agent/backend/podman"}, "the Podman bindings take minutes to compile: unit tests elsewhere must not"},
 	{"github.com/moby/moby/client", []string{"agent/backend/docker"}, "one backend speaks to Docker"},
 	{"github.com/luthermonson/go-proxmox", []string{"provider/proxmox"}, "only one package speaks to Proxmox"},
+	{"github.com/coreos/butane", []string{"ignition"}, "one place turns plain values into configs"},
+	{"github.com/coreos/ignition", []string{"ignition"}, "one place knows Ignition's own types and rules"},
+	{"github.com/diskfs/go-diskfs", []string{"ignition/drive"}, "one package writes drives"},
 	{"github.com/knadh/koanf", []string{"controller/config"}, "settings have one way in"},
 	{"github.com/spf13/cobra", []string{"cmd"}, "commands are the binary's, not a room's"},
 }
@@ -79,6 +84,10 @@ var fars = []far{
 	{"controller/scheduler", "database/sql", "decisions are pure"},
 	{"controller", "github.com/containers", "the controller's tests must compile in seconds"},
 	{"controller", "github.com/moby/moby/client", "the controller starts no container"},
+	{"cmd/zoomies-agent", "github.com/spf13/cobra", "it is carried by the config of every rented machine: it must stay small"},
+	{"cmd/zoomies-agent", "database/sql", "it is carried by the config of every rented machine: it must stay small"},
+	{"cmd/zoomies-agent", "github.com/moby/moby/client", "rented machines have Podman: it must stay small"},
+	{"cmd/zoomies-agent", "github.com/coreos/butane", "an agent makes no configs: it must stay small"},
 	{"sim", "database/sql", "a simulation keeps its state in memory, so that a test starts with none"},
 }
 
