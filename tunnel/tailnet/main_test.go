@@ -1,0 +1,5 @@
+package tailnet
+
+import "log/slog"
+
+var discard = slog.New(slog.DiscardHandler)
