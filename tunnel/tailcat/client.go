@@ -37,6 +37,8 @@ type ClientOptions struct {
 
 	// wait is the pause between attempts; tests have their own time.
 	wait func(ctx context.Context, d time.Duration) error
+	// attempt bounds one attempt; zero is attemptTimeout.
+	attempt time.Duration
 }
 
 // Client is a host's end of the tunnel. It connects at once, and again whenever the connection
@@ -73,6 +75,9 @@ func Connect(o ClientOptions) (*Client, error) {
 	}
 	if o.wait == nil {
 		o.wait = sleep
+	}
+	if o.attempt == 0 {
+		o.attempt = attemptTimeout
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{
@@ -207,6 +212,13 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// options may be changed by tests while the client runs.
+func (c *Client) options() ClientOptions {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.o
+}
+
 func (c *Client) askNow() {
 	select {
 	case c.poke <- struct{}{}:
@@ -261,7 +273,7 @@ func (c *Client) keep(ctx context.Context, s *session) (*session, error) {
 			}
 		}
 		// A new address is wanted. The old session carries on until the new one answers.
-		next, err := open(ctx, wanted, c.o)
+		next, err := open(ctx, wanted, c.options())
 		if err == nil {
 			stop()
 			<-dead
@@ -285,7 +297,7 @@ func (c *Client) connectAny(ctx context.Context) (*session, error) {
 	c.mu.Unlock()
 	var errs []error
 	for _, a := range addresses {
-		s, err := open(ctx, a, c.o)
+		s, err := open(ctx, a, c.options())
 		if err == nil {
 			return s, nil
 		}
