@@ -12,7 +12,6 @@ import (
 	"tailscale.com/net/netns"
 	"tailscale.com/tailcfg"
 	"tailscale.com/tstest/integration/testcontrol"
-	"tailscale.com/types/key"
 	"tailscale.com/types/logger"
 
 	"github.com/zoomies-fleet/zoomies/tunnel"
@@ -36,7 +35,7 @@ func newTailnet(t *testing.T) *tailnet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := relay.New(state, func(key.NodePublic) bool { return true }, discard)
+	r, err := relay.New(state, everybody, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
