@@ -50,6 +50,8 @@ type Client struct {
 	done   chan struct{}
 	poke   chan struct{} // asks for a heartbeat now
 
+	draining sync.WaitGroup // sessions that another has replaced
+
 	mu        sync.Mutex
 	addresses []string // the wanted one first, then the one it replaces
 	changed   chan struct{}
@@ -148,7 +150,7 @@ func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, e
 		if err != nil {
 			return nil, err
 		}
-		conn, err := s.dial(ctx, uint16(port))
+		conn, err := c.dialIn(ctx, s, lost, uint16(port))
 		if err == nil {
 			return conn, nil
 		}
@@ -157,11 +159,25 @@ func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, e
 			continue
 		default:
 		}
-		if ctx.Err() != nil {
-			c.askNow()
-		}
 		return nil, fmt.Errorf("cannot dial the server through the tunnel: %w", err)
 	}
+}
+
+// dialIn gives up on a session that is lost meanwhile, and asks for a heartbeat when it takes
+// long: the server may be gone, and nobody has noticed.
+func (c *Client) dialIn(ctx context.Context, s *session, lost <-chan struct{}, port uint16) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	slow := time.AfterFunc(greetTimeout, c.askNow)
+	defer slow.Stop()
+	go func() {
+		select {
+		case <-lost:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return s.dial(ctx, port)
 }
 
 // session waits for a live session.
@@ -229,6 +245,7 @@ func (c *Client) askNow() {
 // run keeps a session alive until ctx ends.
 func (c *Client) run(ctx context.Context) {
 	defer close(c.done)
+	defer c.draining.Wait()
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = 200*time.Millisecond, RetryMax
 	for ctx.Err() == nil {
@@ -277,7 +294,10 @@ func (c *Client) keep(ctx context.Context, s *session) (*session, error) {
 		if err == nil {
 			stop()
 			<-dead
-			time.AfterFunc(drainTime, s.Close)
+			c.draining.Go(func() {
+				_ = sleep(ctx, drainTime) // or until the client is closed
+				s.Close()
+			})
 			return next, nil
 		}
 		select {

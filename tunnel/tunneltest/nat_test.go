@@ -59,7 +59,8 @@ func newNetwork(t *testing.T) network {
 	link(n.controller, controllerIP+"/24", n.router, "203.0.113.2/24", "wan0")
 	link(n.router, "192.168.77.1/24", n.host, hostIP+"/24", "lan0")
 	for _, ns := range []string{n.controller, n.router} {
-		run(t, "ip", "-n", ns, "link", "add", "out0", "type", "dummy")
+		run(t, "ip", "-n", ns, "link", "add", "out0", "type", "veth", "peer", "name", "out1")
+		run(t, "ip", "-n", ns, "link", "set", "out1", "up")
 		run(t, "ip", "-n", ns, "addr", "add", "198.51.100.1/24", "dev", "out0")
 		run(t, "ip", "-n", ns, "link", "set", "out0", "up")
 		run(t, "ip", "-n", ns, "route", "add", "default", "via", "198.51.100.2", "dev", "out0")
