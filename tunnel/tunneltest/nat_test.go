@@ -61,15 +61,14 @@ func newNetwork(t *testing.T) network {
 	for _, ns := range []string{n.controller, n.router} {
 		run(t, "ip", "-n", ns, "link", "add", "out0", "type", "veth", "peer", "name", "out1")
 		run(t, "ip", "-n", ns, "link", "set", "out1", "up")
-		run(t, "ip", "-n", ns, "addr", "add", "198.51.100.1/24", "dev", "out0")
 		run(t, "ip", "-n", ns, "link", "set", "out0", "up")
-		run(t, "ip", "-n", ns, "route", "add", "default", "via", "198.51.100.2", "dev", "out0")
+		run(t, "ip", "-n", ns, "route", "add", "default", "dev", "out0")
 	}
 	run(t, "ip", "-n", n.host, "route", "add", "default", "via", "192.168.77.1")
 	n.nft(t, n.router, `table ip nat { chain post { type nat hook postrouting priority 100; oifname "wan0" masquerade; }; }
 table inet rules { chain forward { type filter hook forward priority 0; }; }`)
 	for _, ns := range []string{n.controller, n.router, n.host} {
-		n.nft(t, ns, `table inet audit { chain out { type filter hook output priority 0; oifname "lo" accept; ip daddr { 203.0.113.0/24, 192.168.77.0/24 } accept; counter; }; }`)
+		n.nft(t, ns, `table inet audit { set where { type ipv4_addr; flags dynamic; }; chain out { type filter hook output priority 0; oifname "lo" accept; ip daddr { 203.0.113.0/24, 192.168.77.0/24 } accept; add @where { ip daddr } counter; }; }`)
 	}
 	return n
 }
