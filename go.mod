@@ -187,7 +187,7 @@ require (
 	github.com/tailscale/go-winio v0.0.0-20231025203758-c4f33415bf55 // indirect
 	github.com/tailscale/hujson v0.0.0-20260302212456-ecc657c15afd // indirect
 	github.com/tailscale/peercred v0.0.0-20250107143737-35a0c7bd7edc // indirect
-	github.com/tailscale/tailcat v0.3.0 // indirect
+	github.com/tailscale/tailcat v0.3.0
 	github.com/tailscale/web-client-prebuilt v0.0.0-20250124233751-d4cd19a26976 // indirect
 	github.com/tailscale/wireguard-go v0.0.0-20260715223240-2e01ba5b00f0 // indirect
 	github.com/tchap/go-patricia/v2 v2.3.3 // indirect
@@ -231,6 +231,6 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 	tags.cncf.io/container-device-interface v1.0.1 // indirect
-	tailscale.com v1.102.5 // indirect
-	tailscale.com/client/tailscale/v2 v2.12.0 // indirect
+	tailscale.com v1.102.5
+	tailscale.com/client/tailscale/v2 v2.12.0
 )
