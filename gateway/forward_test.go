@@ -133,6 +133,7 @@ func TestTLSPassesThrough(t *testing.T) {
 	t.Cleanup(srv.Close)
 	address, _ := running(t, &Forwarder{Target: srv.Listener.Addr().String()})
 	client := srv.Client()
+	t.Cleanup(client.CloseIdleConnections)
 	transport := client.Transport.(*http.Transport)
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)

@@ -16,8 +16,11 @@ import (
 type Tunnel interface {
 	// NewIdentity makes what the gateway will be known by from now on.
 	NewIdentity() ([]byte, error)
-	// Listen begins to listen under an identity and returns once the controller can reach it, with the address to reach it by.
-	Listen(ctx context.Context, identity []byte) (ln net.Listener, address string, err error)
+	// Address is how the controller reaches an identity. It needs no network: the controller lets the gateway use its relay only once
+	// it knows the address.
+	Address(identity []byte) (string, error)
+	// Listen begins to listen under an identity and returns once the controller can reach it.
+	Listen(ctx context.Context, identity []byte) (net.Listener, error)
 }
 
 // Options run a gateway.
@@ -28,13 +31,13 @@ type Options struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	// Ready is called once the controller can reach the gateway.
-	Ready func(address string)
+	Ready func()
 }
 
 // Waits between attempts to reach the tunnel's relay.
 const (
 	firstRetry = time.Second
-	maxRetry   = time.Minute
+	maxRetry   = 15 * time.Second
 )
 
 // Run forwards until ctx ends. It keeps trying while the tunnel cannot be reached, also after it broke: nobody is at hand to start it
@@ -58,17 +61,21 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	r := &reporter{state: state, log: o.Log, now: o.Now, is: Status{Target: o.Target, PID: os.Getpid()}}
+	address, err := o.Tunnel.Address(identity)
+	if err != nil {
+		return fmt.Errorf("cannot tell the gateway's address: %w", err)
+	}
+	r := &reporter{state: state, log: o.Log, now: o.Now, is: Status{Address: address, Target: o.Target, PID: os.Getpid()}}
 	r.say(Starting, "")
 	defer r.say(Stopped, "")
 	f := &Forwarder{Target: o.Target, Log: o.Log, Changed: r.counted}
 	for wait := firstRetry; ctx.Err() == nil; wait = min(2*wait, maxRetry) {
-		ln, address, err := o.Tunnel.Listen(ctx, identity)
+		ln, err := o.Tunnel.Listen(ctx, identity)
 		if err == nil {
-			r.reached(address)
+			r.reached()
 			o.Log.Info("the controller can reach the gateway", "target", o.Target)
 			if o.Ready != nil {
-				o.Ready(address)
+				o.Ready()
 			}
 			wait = firstRetry
 			err = f.Serve(ctx, ln)
@@ -107,10 +114,9 @@ func (r *reporter) say(w Word, detail string) {
 	r.set(w, detail)
 }
 
-func (r *reporter) reached(address string) {
+func (r *reporter) reached() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.is.Address, r.wrote = address, time.Time{}
 	w, detail := of(r.is.Counts, r.is.Target)
 	r.set(w, detail)
 }
