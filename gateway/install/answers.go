@@ -68,15 +68,15 @@ func (a Answers) Check() error {
 
 // Connection is what the controller gets to know, once.
 type Connection struct {
-	Endpoint    string   `json:"endpoint"`             // https://name:8006, as the certificate has the name
-	CA          string   `json:"ca,omitempty"`         // PEM of what the certificate must come from; empty for an authority that everybody knows
-	Fingerprint string   `json:"fingerprint"`          // of the certificate itself: sha256:<hex>
-	Node        string   `json:"node"`                 // that the gateway runs on
-	Version     string   `json:"version"`              // of Proxmox VE
-	TokenID     string   `json:"token_id"`             // user@realm!name
-	TokenSecret string   `json:"token_secret"`         // a UUID
-	Gateway     string   `json:"gateway"`              // the gateway's address in the tunnel
-	Pool        string   `json:"pool"`                 //
-	Storages    []string `json:"storages"`             //
-	Bridge      string   `json:"bridge"`               //
+	Endpoint    string   `json:"endpoint"`     // https://name:8006, as the certificate has the name
+	CA          string   `json:"ca,omitempty"` // PEM of what the certificate must come from; empty for an authority that everybody knows
+	Fingerprint string   `json:"fingerprint"`  // of the certificate itself: sha256:<hex>
+	Node        string   `json:"node"`         // that the gateway runs on
+	Version     string   `json:"version"`      // of Proxmox VE
+	TokenID     string   `json:"token_id"`     // user@realm!name
+	TokenSecret string   `json:"token_secret"` // a UUID
+	Gateway     string   `json:"gateway"`      // the gateway's address in the tunnel
+	Pool        string   `json:"pool"`         //
+	Storages    []string `json:"storages"`     //
+	Bridge      string   `json:"bridge"`       //
 }

@@ -135,6 +135,12 @@ func (h *Host) Look(ctx context.Context) (f Facts, err error) {
 	return f, h.lookHere(&f)
 }
 
+// LookAccess finds out what an uninstall goes by.
+func (h *Host) LookAccess(ctx context.Context) (f Facts, err error) {
+	err = h.lookAccess(ctx, &f)
+	return f, err
+}
+
 // lookAccess reads who may do what.
 func (h *Host) lookAccess(ctx context.Context, f *Facts) error {
 	var pools []struct {
