@@ -21,6 +21,8 @@ type Tunnel interface {
 	Address(identity []byte) (string, error)
 	// Listen begins to listen under an identity and returns once the controller can reach it.
 	Listen(ctx context.Context, identity []byte) (net.Listener, error)
+	// Close leaves the tunnel, with every connection. Listen enters it again.
+	Close() error
 }
 
 // Options run a gateway.
@@ -61,6 +63,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, o.Tunnel.Close()) }()
 	address, err := o.Tunnel.Address(identity)
 	if err != nil {
 		return fmt.Errorf("cannot tell the gateway's address: %w", err)
@@ -82,6 +85,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 		if ctx.Err() != nil {
 			return nil
+		}
+		if err := o.Tunnel.Close(); err != nil {
+			o.Log.Warn("cannot leave the tunnel in order", "err", err)
 		}
 		r.say(Starting, fmt.Sprintf("the tunnel cannot be reached (%v): can this machine reach the controller?", err))
 		o.Log.Warn("the tunnel cannot be reached; trying again", "err", err, "in", wait)

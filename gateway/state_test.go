@@ -126,7 +126,9 @@ type scripted struct {
 
 func (s *scripted) NewIdentity() ([]byte, error) { return []byte("me"), nil }
 
-func (s *scripted) Address(identity []byte) (string, error) { return "address-of-" + string(identity), nil }
+func (s *scripted) Address(identity []byte) (string, error) {
+	return "address-of-" + string(identity), nil
+}
 
 func (s *scripted) Listen(_ context.Context, identity []byte) (net.Listener, error) {
 	s.asked = append(s.asked, string(identity))
@@ -138,6 +140,8 @@ func (s *scripted) Listen(_ context.Context, identity []byte) (net.Listener, err
 	s.lns = s.lns[1:]
 	return ln, nil
 }
+
+func (*scripted) Close() error { return nil }
 
 // broken is a listener that fails.
 type broken struct{ net.Listener }
