@@ -14,6 +14,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 	"github.com/zoomies-fleet/zoomies/controller"
 	"github.com/zoomies-fleet/zoomies/controller/config"
+	"github.com/zoomies-fleet/zoomies/gateway/install"
 )
 
 func controllerCommand() *cobra.Command {
@@ -47,7 +48,7 @@ func controllerCommand() *cobra.Command {
 func loadConfig(file string, database map[string]string) (*config.Config, error) {
 	return config.Load(config.LoadOptions{
 		File: config.FindFile(file), Database: database, Environ: os.Environ(),
-		OtherVariables: append([]string{joinTokenVariable, controllerVariable, caFileVariable, caPinVariable}, cli.Variables...),
+		OtherVariables: append([]string{joinTokenVariable, controllerVariable, caFileVariable, caPinVariable, install.CapabilityVariable, install.RelayVariable, install.AdmitVariable}, cli.Variables...),
 	})
 }
 
