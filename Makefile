@@ -68,6 +68,15 @@ e2e-init: ## Install, upgrade and uninstall on a Debian with systemd, in a machi
 	go build -ldflags='-s -w -X main.version=$(VERSION)' -o bin/zoomies-init ./cmd/zoomies
 	ZOOMIES=$(CURDIR)/bin/zoomies-init tests/init/run
 
+# A real Headscale, from its module: a module of its own, for it is older than what the fleet is built with.
+bin/headscale: $(wildcard tools/headscale/*)
+	@mkdir -p bin
+	cd tools/headscale && go build -o ../../bin/headscale github.com/juanfont/headscale/cmd/headscale
+
+.PHONY: e2e-headscale
+e2e-headscale: bin/headscale ## Test the tunnel over a tailnet against a real Headscale
+	ZOOMIES_HEADSCALE=$(CURDIR)/bin/headscale go test -count=1 -v -timeout 20m -run 'TestHeadscale' ./tunnel/tailnet
+
 .PHONY: lint
 lint: $(GOLANGCI) ## Check form and habits (gofmt, go vet, golangci-lint)
 	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); \

@@ -1,7 +1,7 @@
 // Package quiet keeps tailscale.com from talking to its vendor. Importing it is enough; every
 // transport does, before it starts anything.
 //
-// What is switched off, and how, was found by reading v1.102.5; TestNothingOutside of
+// What is switched off, and how, was found by reading v1.102.5; TestThroughNAT of
 // tunnel/tunneltest listens whether it is true.
 package quiet
 

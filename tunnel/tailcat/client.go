@@ -37,6 +37,8 @@ type ClientOptions struct {
 
 	// wait is the pause between attempts; tests have their own time.
 	wait func(ctx context.Context, d time.Duration) error
+	// attempt bounds one attempt; zero is attemptTimeout.
+	attempt time.Duration
 }
 
 // Client is a host's end of the tunnel. It connects at once, and again whenever the connection
@@ -47,6 +49,8 @@ type Client struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	poke   chan struct{} // asks for a heartbeat now
+
+	draining sync.WaitGroup // sessions that another has replaced
 
 	mu        sync.Mutex
 	addresses []string // the wanted one first, then the one it replaces
@@ -73,6 +77,9 @@ func Connect(o ClientOptions) (*Client, error) {
 	}
 	if o.wait == nil {
 		o.wait = sleep
+	}
+	if o.attempt == 0 {
+		o.attempt = attemptTimeout
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{
@@ -143,7 +150,7 @@ func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, e
 		if err != nil {
 			return nil, err
 		}
-		conn, err := s.dial(ctx, uint16(port))
+		conn, err := c.dialIn(ctx, s, lost, uint16(port))
 		if err == nil {
 			return conn, nil
 		}
@@ -152,11 +159,25 @@ func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, e
 			continue
 		default:
 		}
-		if ctx.Err() != nil {
-			c.askNow()
-		}
 		return nil, fmt.Errorf("cannot dial the server through the tunnel: %w", err)
 	}
+}
+
+// dialIn gives up on a session that is lost meanwhile, and asks for a heartbeat when it takes
+// long: the server may be gone, and nobody has noticed.
+func (c *Client) dialIn(ctx context.Context, s *session, lost <-chan struct{}, port uint16) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	slow := time.AfterFunc(greetTimeout, c.askNow)
+	defer slow.Stop()
+	go func() {
+		select {
+		case <-lost:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return s.dial(ctx, port)
 }
 
 // session waits for a live session.
@@ -207,6 +228,13 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// options may be changed by tests while the client runs.
+func (c *Client) options() ClientOptions {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.o
+}
+
 func (c *Client) askNow() {
 	select {
 	case c.poke <- struct{}{}:
@@ -217,6 +245,7 @@ func (c *Client) askNow() {
 // run keeps a session alive until ctx ends.
 func (c *Client) run(ctx context.Context) {
 	defer close(c.done)
+	defer c.draining.Wait()
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = 200*time.Millisecond, RetryMax
 	for ctx.Err() == nil {
@@ -261,11 +290,14 @@ func (c *Client) keep(ctx context.Context, s *session) (*session, error) {
 			}
 		}
 		// A new address is wanted. The old session carries on until the new one answers.
-		next, err := open(ctx, wanted, c.o)
+		next, err := open(ctx, wanted, c.options())
 		if err == nil {
 			stop()
 			<-dead
-			time.AfterFunc(drainTime, s.Close)
+			c.draining.Go(func() {
+				_ = sleep(ctx, drainTime) // or until the client is closed
+				s.Close()
+			})
 			return next, nil
 		}
 		select {
@@ -285,7 +317,7 @@ func (c *Client) connectAny(ctx context.Context) (*session, error) {
 	c.mu.Unlock()
 	var errs []error
 	for _, a := range addresses {
-		s, err := open(ctx, a, c.o)
+		s, err := open(ctx, a, c.options())
 		if err == nil {
 			return s, nil
 		}

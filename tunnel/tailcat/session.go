@@ -37,7 +37,7 @@ func open(ctx context.Context, address string, o ClientOptions) (_ *session, err
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.attempt)
 	defer cancel()
 	s := &session{address: address, server: info.ServerPublic.NodePublic, conns: make(map[*conn]struct{})}
 	s.node = &upstream.Client{Server: upstream.ConnBlob(address), Key: o.Identity.private, Logf: quiet.Logf(o.Log)}

@@ -35,6 +35,7 @@ const port = 80
 // Run is the suite. fresh makes a rig for each test.
 func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 	t.Run("carries bytes and knows who sent them", func(t *testing.T) {
+		t.Parallel()
 		r := fresh(t)
 		server := r.Server(t)
 		names := make(chan string, 1)
@@ -62,6 +63,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 		}
 	})
 	t.Run("who-is refuses an address that nobody has", func(t *testing.T) {
+		t.Parallel()
 		server := fresh(t).Server(t)
 		_, err := server.WhoIs(t.Context(), &net.TCPAddr{IP: net.ParseIP("fd7a:115c:a1e0::77"), Port: 1})
 		if !errors.Is(err, tunnel.ErrStranger) {
@@ -69,6 +71,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 		}
 	})
 	t.Run("half of a connection can be closed", func(t *testing.T) {
+		t.Parallel()
 		r := fresh(t)
 		serve(t, r.Server(t), func(c net.Conn) {
 			all, err := io.ReadAll(c) // ends only when the client has closed its half
@@ -82,6 +85,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 		}
 	})
 	t.Run("large transfers arrive whole", func(t *testing.T) {
+		t.Parallel()
 		r := fresh(t)
 		serve(t, r.Server(t), func(c net.Conn) {
 			sum := sha256.New()
@@ -98,6 +102,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 		}
 	})
 	t.Run("many connections at once", func(t *testing.T) {
+		t.Parallel()
 		r := fresh(t)
 		serve(t, r.Server(t), func(c net.Conn) { io.Copy(c, c); closeWrite(c) })
 		client := r.Client(t, "host-1")
@@ -113,6 +118,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 		wg.Wait()
 	})
 	t.Run("a stranger gets nothing", func(t *testing.T) {
+		t.Parallel()
 		r := fresh(t)
 		server := r.Server(t)
 		serve(t, server, func(c net.Conn) { t.Errorf("a stranger came in from %v", c.RemoteAddr()) })
@@ -131,6 +137,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 		}
 	})
 	t.Run("clients come back to a server that was restarted", func(t *testing.T) {
+		t.Parallel()
 		r := fresh(t)
 		first := r.Server(t)
 		serve(t, first, func(c net.Conn) { io.Copy(c, c); closeWrite(c) })
@@ -157,6 +164,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 		}
 	})
 	t.Run("closing ends what is open", func(t *testing.T) {
+		t.Parallel()
 		r := fresh(t)
 		server := r.Server(t)
 		l, err := server.Listen(port)
