@@ -60,6 +60,27 @@ func (e CreatedJoinTokenState) Valid() bool {
 	}
 }
 
+// Defines values for CreatedProviderSetupState.
+const (
+	CreatedProviderSetupStateExpired CreatedProviderSetupState = "expired"
+	CreatedProviderSetupStateOpen    CreatedProviderSetupState = "open"
+	CreatedProviderSetupStateReady   CreatedProviderSetupState = "ready"
+)
+
+// Valid indicates whether the value is a known member of the CreatedProviderSetupState enum.
+func (e CreatedProviderSetupState) Valid() bool {
+	switch e {
+	case CreatedProviderSetupStateExpired:
+		return true
+	case CreatedProviderSetupStateOpen:
+		return true
+	case CreatedProviderSetupStateReady:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExplanationState.
 const (
 	ExplanationStateCompleted  ExplanationState = "completed"
@@ -729,6 +750,27 @@ func (e ProblemSubjectKind) Valid() bool {
 	}
 }
 
+// Defines values for ProviderSetupState.
+const (
+	ProviderSetupStateExpired ProviderSetupState = "expired"
+	ProviderSetupStateOpen    ProviderSetupState = "open"
+	ProviderSetupStateReady   ProviderSetupState = "ready"
+)
+
+// Valid indicates whether the value is a known member of the ProviderSetupState enum.
+func (e ProviderSetupState) Valid() bool {
+	switch e {
+	case ProviderSetupStateExpired:
+		return true
+	case ProviderSetupStateOpen:
+		return true
+	case ProviderSetupStateReady:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunnerState.
 const (
 	RunnerStateBusy         RunnerState = "busy"
@@ -1194,6 +1236,30 @@ func (e ListProblemsParamsDismissed) Valid() bool {
 	}
 }
 
+// Defines values for ListProviderSetupsParamsSort.
+const (
+	ListProviderSetupsParamsSortCreatedAt      ListProviderSetupsParamsSort = "created_at"
+	ListProviderSetupsParamsSortMinusCreatedAt ListProviderSetupsParamsSort = "-created_at"
+	ListProviderSetupsParamsSortMinusName      ListProviderSetupsParamsSort = "-name"
+	ListProviderSetupsParamsSortName           ListProviderSetupsParamsSort = "name"
+)
+
+// Valid indicates whether the value is a known member of the ListProviderSetupsParamsSort enum.
+func (e ListProviderSetupsParamsSort) Valid() bool {
+	switch e {
+	case ListProviderSetupsParamsSortCreatedAt:
+		return true
+	case ListProviderSetupsParamsSortMinusCreatedAt:
+		return true
+	case ListProviderSetupsParamsSortMinusName:
+		return true
+	case ListProviderSetupsParamsSortName:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListRunnersParamsState.
 const (
 	ListRunnersParamsStateBusy         ListRunnersParamsState = "busy"
@@ -1390,7 +1456,7 @@ type AuditEntry struct {
 	Action  string `json:"action"`
 	ActorID string `json:"actor_id"`
 
-	// ActorKind user, token or local, the machine's owner
+	// ActorKind user, token, setup (a provider setup's command) or local, the machine's owner
 	ActorKind string `json:"actor_kind"`
 	ActorName string `json:"actor_name"`
 
@@ -1558,6 +1624,32 @@ type CreatedJoinToken struct {
 
 // CreatedJoinTokenState defines model for CreatedJoinToken.State.
 type CreatedJoinTokenState string
+
+// CreatedProviderSetup defines model for CreatedProviderSetup.
+type CreatedProviderSetup struct {
+	// Command To be run as root on a node of the provider, once, within the hour. It carries the capability and is shown this once
+	Command     string     `json:"command"`
+	CompletedAt *time.Time `json:"completed_at,omitempty"`
+	CreatedAt   time.Time  `json:"created_at"`
+
+	// Endpoint Of the provider's API, once the connection is there
+	Endpoint *string `json:"endpoint,omitempty"`
+
+	// ExpiresAt Until when the command can be run
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// ID set_…
+	ID string `json:"id"`
+
+	// Name Of the connection
+	Name string `json:"name"`
+
+	// State open: the command is to be run; ready: the connection is there; expired: the command was not run in time
+	State CreatedProviderSetupState `json:"state"`
+}
+
+// CreatedProviderSetupState open: the command is to be run; ready: the connection is there; expired: the command was not run in time
+type CreatedProviderSetupState string
 
 // Credentials defines model for Credentials.
 type Credentials struct {
@@ -2167,6 +2259,15 @@ type PagePool struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// PageProviderSetup defines model for PageProviderSetup.
+type PageProviderSetup struct {
+	// Items The objects, in the order asked for
+	Items []ProviderSetup `json:"items"`
+
+	// NextCursor Ask for the next page with it; absent on the last page
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // PageRunner defines model for PageRunner.
 type PageRunner struct {
 	// Items The objects, in the order asked for
@@ -2595,6 +2696,84 @@ type ProblemSubject struct {
 
 // ProblemSubjectKind The kind of object
 type ProblemSubjectKind string
+
+// ProviderCompletion defines model for ProviderCompletion.
+type ProviderCompletion struct {
+	Connection ProviderConnection `json:"connection"`
+
+	// Token The capability of the command
+	Token *string `json:"token,omitempty"`
+}
+
+// ProviderConnection defines model for ProviderConnection.
+type ProviderConnection struct {
+	Bridge string `json:"bridge"`
+
+	// Ca PEM of what the certificate must come from; empty for an authority that everybody knows
+	Ca *string `json:"ca,omitempty"`
+
+	// Endpoint The API's address, under the name that its certificate has
+	Endpoint string `json:"endpoint"`
+
+	// Fingerprint Of the certificate
+	Fingerprint string `json:"fingerprint"`
+
+	// Gateway The gateway's address in the tunnel
+	Gateway string `json:"gateway"`
+
+	// Node That the gateway runs on
+	Node     string    `json:"node"`
+	Pool     string    `json:"pool"`
+	Storages *[]string `json:"storages"`
+
+	// TokenID The API token's name
+	TokenID string `json:"token_id"`
+
+	// TokenSecret The API token's secret
+	TokenSecret *string `json:"token_secret,omitempty"`
+
+	// Version Of the provider
+	Version string `json:"version"`
+}
+
+// ProviderSetup defines model for ProviderSetup.
+type ProviderSetup struct {
+	CompletedAt *time.Time `json:"completed_at,omitempty"`
+	CreatedAt   time.Time  `json:"created_at"`
+
+	// Endpoint Of the provider's API, once the connection is there
+	Endpoint *string `json:"endpoint,omitempty"`
+
+	// ExpiresAt Until when the command can be run
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// ID set_…
+	ID string `json:"id"`
+
+	// Name Of the connection
+	Name string `json:"name"`
+
+	// State open: the command is to be run; ready: the connection is there; expired: the command was not run in time
+	State ProviderSetupState `json:"state"`
+}
+
+// ProviderSetupState open: the command is to be run; ready: the connection is there; expired: the command was not run in time
+type ProviderSetupState string
+
+// ProviderSetupSpec defines model for ProviderSetupSpec.
+type ProviderSetupSpec struct {
+	// Bridge Bridge that machines are connected to
+	Bridge *string `json:"bridge,omitempty"`
+
+	// Name Of the connection, unique; lower-case letters, digits and hyphens
+	Name string `json:"name"`
+
+	// Pool Proxmox's resource pool that machines are made in; it is made where there is none
+	Pool *string `json:"pool,omitempty"`
+
+	// Storages Storages that machines may use; without any the command chooses
+	Storages *[]string `json:"storages,omitempty"`
+}
 
 // Queue defines model for Queue.
 type Queue struct {
@@ -3212,6 +3391,28 @@ type DismissProblemParams struct {
 	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
 }
 
+// ListProviderSetupsParams defines parameters for ListProviderSetups.
+type ListProviderSetupsParams struct {
+	// Limit How many objects a page holds at most
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the page before; everything else must be asked as then
+	Cursor *string                       `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Sort   *ListProviderSetupsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Name Only the setup of this connection
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+}
+
+// ListProviderSetupsParamsSort defines parameters for ListProviderSetups.
+type ListProviderSetupsParamsSort string
+
+// CreateProviderSetupParams defines parameters for CreateProviderSetup.
+type CreateProviderSetupParams struct {
+	// IdempotencyKey A key of your choice. The same request with the same key is carried out once, and answered alike, for a day.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListRunnersParams defines parameters for ListRunners.
 type ListRunnersParams struct {
 	// Limit How many objects a page holds at most
@@ -3363,6 +3564,12 @@ type UpdatePoolJSONRequestBody = PoolPatch
 
 // PausePoolJSONRequestBody defines body for PausePool for application/json ContentType.
 type PausePoolJSONRequestBody = PausePoolBody
+
+// CreateProviderSetupJSONRequestBody defines body for CreateProviderSetup for application/json ContentType.
+type CreateProviderSetupJSONRequestBody = ProviderSetupSpec
+
+// CompleteProviderSetupJSONRequestBody defines body for CompleteProviderSetup for application/json ContentType.
+type CompleteProviderSetupJSONRequestBody = ProviderCompletion
 
 // PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
 type PauseQueueJSONRequestBody = PauseQueueBody
@@ -3836,6 +4043,63 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/problems/{code}/dismissal (the `DismissProblem` operationId).
 	DismissProblem(ctx context.Context, code string, params *DismissProblemParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListProviderSetups List connections to providers that are being set up
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Corresponds with GET /api/v1/provider-setups (the `ListProviderSetups` operationId).
+	ListProviderSetups(ctx context.Context, params *ListProviderSetupsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateProviderSetupWithBody Make the command that connects a provider the controller cannot reach
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/provider-setups (the `CreateProviderSetup` operationId).
+	CreateProviderSetupWithBody(ctx context.Context, params *CreateProviderSetupParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateProviderSetup Make the command that connects a provider the controller cannot reach
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/provider-setups (the `CreateProviderSetup` operationId).
+	CreateProviderSetup(ctx context.Context, params *CreateProviderSetupParams, body CreateProviderSetupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteProviderSetupWithBody Take the connection from the command, whose capability is good once
+	//
+	// The request proves itself.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/provider-setups/completion (the `CompleteProviderSetup` operationId).
+	CompleteProviderSetupWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteProviderSetup Take the connection from the command, whose capability is good once
+	//
+	// The request proves itself.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/provider-setups/completion (the `CompleteProviderSetup` operationId).
+	CompleteProviderSetup(ctx context.Context, body CompleteProviderSetupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteProviderSetup Forget a connection that is being set up, and what was posted of it
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Corresponds with DELETE /api/v1/provider-setups/{id} (the `DeleteProviderSetup` operationId).
+	DeleteProviderSetup(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetProviderSetup Show how far a connection is set up
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Corresponds with GET /api/v1/provider-setups/{id} (the `GetProviderSetup` operationId).
+	GetProviderSetup(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetQueue Say whether the fleet starts runners, and how much waits
 	//
@@ -4984,6 +5248,133 @@ func (c *Client) RestoreProblem(ctx context.Context, code string, params *Restor
 // Corresponds with PUT /api/v1/problems/{code}/dismissal (the `DismissProblem` operationId).
 func (c *Client) DismissProblem(ctx context.Context, code string, params *DismissProblemParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDismissProblemRequest(c.Server, code, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListProviderSetups List connections to providers that are being set up
+//
+// Needs the role admin over the fleet.
+//
+// Corresponds with GET /api/v1/provider-setups (the `ListProviderSetups` operationId).
+func (c *Client) ListProviderSetups(ctx context.Context, params *ListProviderSetupsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListProviderSetupsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateProviderSetupWithBody Make the command that connects a provider the controller cannot reach
+//
+// Needs the role admin over the fleet.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/provider-setups (the `CreateProviderSetup` operationId).
+func (c *Client) CreateProviderSetupWithBody(ctx context.Context, params *CreateProviderSetupParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateProviderSetupRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateProviderSetup Make the command that connects a provider the controller cannot reach
+//
+// Needs the role admin over the fleet.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/provider-setups (the `CreateProviderSetup` operationId).
+func (c *Client) CreateProviderSetup(ctx context.Context, params *CreateProviderSetupParams, body CreateProviderSetupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateProviderSetupRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteProviderSetupWithBody Take the connection from the command, whose capability is good once
+//
+// The request proves itself.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/provider-setups/completion (the `CompleteProviderSetup` operationId).
+func (c *Client) CompleteProviderSetupWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteProviderSetupRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteProviderSetup Take the connection from the command, whose capability is good once
+//
+// The request proves itself.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/provider-setups/completion (the `CompleteProviderSetup` operationId).
+func (c *Client) CompleteProviderSetup(ctx context.Context, body CompleteProviderSetupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteProviderSetupRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteProviderSetup Forget a connection that is being set up, and what was posted of it
+//
+// Needs the role admin over the fleet.
+//
+// Corresponds with DELETE /api/v1/provider-setups/{id} (the `DeleteProviderSetup` operationId).
+func (c *Client) DeleteProviderSetup(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteProviderSetupRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetProviderSetup Show how far a connection is set up
+//
+// Needs the role admin over the fleet.
+//
+// Corresponds with GET /api/v1/provider-setups/{id} (the `GetProviderSetup` operationId).
+func (c *Client) GetProviderSetup(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetProviderSetupRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -7948,6 +8339,259 @@ func NewDismissProblemRequest(server string, code string, params *DismissProblem
 	return req, nil
 }
 
+// NewListProviderSetupsRequest constructs an http.Request for the ListProviderSetups method
+func NewListProviderSetupsRequest(server string, params *ListProviderSetupsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/provider-setups")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateProviderSetupRequest calls the generic CreateProviderSetup builder with application/json body
+func NewCreateProviderSetupRequest(server string, params *CreateProviderSetupParams, body CreateProviderSetupJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateProviderSetupRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateProviderSetupRequestWithBody constructs an http.Request for the CreateProviderSetup method, with any body, and a specified content type
+func NewCreateProviderSetupRequestWithBody(server string, params *CreateProviderSetupParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/provider-setups")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCompleteProviderSetupRequest calls the generic CompleteProviderSetup builder with application/json body
+func NewCompleteProviderSetupRequest(server string, body CompleteProviderSetupJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCompleteProviderSetupRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCompleteProviderSetupRequestWithBody constructs an http.Request for the CompleteProviderSetup method, with any body, and a specified content type
+func NewCompleteProviderSetupRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/provider-setups/completion")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteProviderSetupRequest constructs an http.Request for the DeleteProviderSetup method
+func NewDeleteProviderSetupRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/provider-setups/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetProviderSetupRequest constructs an http.Request for the GetProviderSetup method
+func NewGetProviderSetupRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/provider-setups/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetQueueRequest constructs an http.Request for the GetQueue method
 func NewGetQueueRequest(server string) (*http.Request, error) {
 	var err error
@@ -9851,6 +10495,69 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/problems/{code}/dismissal (the `DismissProblem` operationId).
 	DismissProblemWithResponse(ctx context.Context, code string, params *DismissProblemParams, reqEditors ...RequestEditorFn) (*DismissProblemAnswer, error)
+
+	// ListProviderSetupsWithResponse List connections to providers that are being set up
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/provider-setups (the `ListProviderSetups` operationId).
+	ListProviderSetupsWithResponse(ctx context.Context, params *ListProviderSetupsParams, reqEditors ...RequestEditorFn) (*ListProviderSetupsAnswer, error)
+
+	// CreateProviderSetupWithBodyWithResponse Make the command that connects a provider the controller cannot reach
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/provider-setups (the `CreateProviderSetup` operationId).
+	CreateProviderSetupWithBodyWithResponse(ctx context.Context, params *CreateProviderSetupParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateProviderSetupAnswer, error)
+
+	// CreateProviderSetupWithResponse Make the command that connects a provider the controller cannot reach
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/provider-setups (the `CreateProviderSetup` operationId).
+	CreateProviderSetupWithResponse(ctx context.Context, params *CreateProviderSetupParams, body CreateProviderSetupJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateProviderSetupAnswer, error)
+
+	// CompleteProviderSetupWithBodyWithResponse Take the connection from the command, whose capability is good once
+	//
+	// The request proves itself.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/provider-setups/completion (the `CompleteProviderSetup` operationId).
+	CompleteProviderSetupWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteProviderSetupAnswer, error)
+
+	// CompleteProviderSetupWithResponse Take the connection from the command, whose capability is good once
+	//
+	// The request proves itself.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/provider-setups/completion (the `CompleteProviderSetup` operationId).
+	CompleteProviderSetupWithResponse(ctx context.Context, body CompleteProviderSetupJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteProviderSetupAnswer, error)
+
+	// DeleteProviderSetupWithResponse Forget a connection that is being set up, and what was posted of it
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/provider-setups/{id} (the `DeleteProviderSetup` operationId).
+	DeleteProviderSetupWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteProviderSetupAnswer, error)
+
+	// GetProviderSetupWithResponse Show how far a connection is set up
+	//
+	// Needs the role admin over the fleet.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/provider-setups/{id} (the `GetProviderSetup` operationId).
+	GetProviderSetupWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetProviderSetupAnswer, error)
 
 	// GetQueueWithResponse Say whether the fleet starts runners, and how much waits
 	//
@@ -13561,6 +14268,400 @@ func (r DismissProblemAnswer) ContentType() string {
 	return ""
 }
 
+type ListProviderSetupsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PageProviderSetup
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Problem
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListProviderSetupsAnswer) GetJSON200() *PageProviderSetup {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListProviderSetupsAnswer) GetApplicationProblemJSON401() *Problem {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListProviderSetupsAnswer) GetApplicationProblemJSON403() *Problem {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListProviderSetupsAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListProviderSetupsAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListProviderSetupsAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r ListProviderSetupsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListProviderSetupsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListProviderSetupsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListProviderSetupsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateProviderSetupAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreatedProviderSetup
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Problem
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Problem
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateProviderSetupAnswer) GetJSON201() *CreatedProviderSetup {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateProviderSetupAnswer) GetApplicationProblemJSON401() *Problem {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateProviderSetupAnswer) GetApplicationProblemJSON403() *Problem {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateProviderSetupAnswer) GetApplicationProblemJSON409() *Problem {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateProviderSetupAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateProviderSetupAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateProviderSetupAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateProviderSetupAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateProviderSetupAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateProviderSetupAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateProviderSetupAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CompleteProviderSetupAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProviderSetup
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CompleteProviderSetupAnswer) GetJSON200() *ProviderSetup {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CompleteProviderSetupAnswer) GetApplicationProblemJSON409() *Problem {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CompleteProviderSetupAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CompleteProviderSetupAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CompleteProviderSetupAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r CompleteProviderSetupAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompleteProviderSetupAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompleteProviderSetupAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompleteProviderSetupAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteProviderSetupAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Problem
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Problem
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *Problem
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DeleteProviderSetupAnswer) GetApplicationProblemJSON401() *Problem {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeleteProviderSetupAnswer) GetApplicationProblemJSON403() *Problem {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DeleteProviderSetupAnswer) GetApplicationProblemJSON404() *Problem {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DeleteProviderSetupAnswer) GetApplicationProblemJSON409() *Problem {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DeleteProviderSetupAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DeleteProviderSetupAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DeleteProviderSetupAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteProviderSetupAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteProviderSetupAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteProviderSetupAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteProviderSetupAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetProviderSetupAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProviderSetup
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Problem
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Problem
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *Problem
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Problem
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Problem
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetProviderSetupAnswer) GetJSON200() *ProviderSetup {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetProviderSetupAnswer) GetApplicationProblemJSON401() *Problem {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetProviderSetupAnswer) GetApplicationProblemJSON403() *Problem {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetProviderSetupAnswer) GetApplicationProblemJSON404() *Problem {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetProviderSetupAnswer) GetApplicationProblemJSON422() *Problem {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetProviderSetupAnswer) GetApplicationProblemJSON429() *Problem {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetProviderSetupAnswer) GetApplicationProblemJSON500() *Problem {
+	return r.ApplicationProblemJSON500
+}
+
+// GetBody returns the raw response body bytes
+func (r GetProviderSetupAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetProviderSetupAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetProviderSetupAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetProviderSetupAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetQueueAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16568,6 +17669,111 @@ func (c *ClientWithResponses) DismissProblemWithResponse(ctx context.Context, co
 		return nil, err
 	}
 	return ParseDismissProblemAnswer(rsp)
+}
+
+// ListProviderSetupsWithResponse List connections to providers that are being set up
+//
+// Needs the role admin over the fleet.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/provider-setups (the `ListProviderSetups` operationId).
+func (c *ClientWithResponses) ListProviderSetupsWithResponse(ctx context.Context, params *ListProviderSetupsParams, reqEditors ...RequestEditorFn) (*ListProviderSetupsAnswer, error) {
+	rsp, err := c.ListProviderSetups(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListProviderSetupsAnswer(rsp)
+}
+
+// CreateProviderSetupWithBodyWithResponse Make the command that connects a provider the controller cannot reach
+//
+// Needs the role admin over the fleet.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/provider-setups (the `CreateProviderSetup` operationId).
+func (c *ClientWithResponses) CreateProviderSetupWithBodyWithResponse(ctx context.Context, params *CreateProviderSetupParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateProviderSetupAnswer, error) {
+	rsp, err := c.CreateProviderSetupWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateProviderSetupAnswer(rsp)
+}
+
+// CreateProviderSetupWithResponse Make the command that connects a provider the controller cannot reach
+//
+// Needs the role admin over the fleet.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/provider-setups (the `CreateProviderSetup` operationId).
+func (c *ClientWithResponses) CreateProviderSetupWithResponse(ctx context.Context, params *CreateProviderSetupParams, body CreateProviderSetupJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateProviderSetupAnswer, error) {
+	rsp, err := c.CreateProviderSetup(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateProviderSetupAnswer(rsp)
+}
+
+// CompleteProviderSetupWithBodyWithResponse Take the connection from the command, whose capability is good once
+//
+// The request proves itself.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/provider-setups/completion (the `CompleteProviderSetup` operationId).
+func (c *ClientWithResponses) CompleteProviderSetupWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteProviderSetupAnswer, error) {
+	rsp, err := c.CompleteProviderSetupWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteProviderSetupAnswer(rsp)
+}
+
+// CompleteProviderSetupWithResponse Take the connection from the command, whose capability is good once
+//
+// The request proves itself.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/provider-setups/completion (the `CompleteProviderSetup` operationId).
+func (c *ClientWithResponses) CompleteProviderSetupWithResponse(ctx context.Context, body CompleteProviderSetupJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteProviderSetupAnswer, error) {
+	rsp, err := c.CompleteProviderSetup(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteProviderSetupAnswer(rsp)
+}
+
+// DeleteProviderSetupWithResponse Forget a connection that is being set up, and what was posted of it
+//
+// Needs the role admin over the fleet.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/provider-setups/{id} (the `DeleteProviderSetup` operationId).
+func (c *ClientWithResponses) DeleteProviderSetupWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteProviderSetupAnswer, error) {
+	rsp, err := c.DeleteProviderSetup(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteProviderSetupAnswer(rsp)
+}
+
+// GetProviderSetupWithResponse Show how far a connection is set up
+//
+// Needs the role admin over the fleet.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/provider-setups/{id} (the `GetProviderSetup` operationId).
+func (c *ClientWithResponses) GetProviderSetupWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetProviderSetupAnswer, error) {
+	rsp, err := c.GetProviderSetup(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetProviderSetupAnswer(rsp)
 }
 
 // GetQueueWithResponse Say whether the fleet starts runners, and how much waits
@@ -19882,6 +21088,328 @@ func ParseDismissProblemAnswer(rsp *http.Response) (*DismissProblemAnswer, error
 			return nil, err
 		}
 		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListProviderSetupsAnswer parses an HTTP response from a ListProviderSetupsWithResponse call
+func ParseListProviderSetupsAnswer(rsp *http.Response) (*ListProviderSetupsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListProviderSetupsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PageProviderSetup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateProviderSetupAnswer parses an HTTP response from a CreateProviderSetupWithResponse call
+func ParseCreateProviderSetupAnswer(rsp *http.Response) (*CreateProviderSetupAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateProviderSetupAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreatedProviderSetup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCompleteProviderSetupAnswer parses an HTTP response from a CompleteProviderSetupWithResponse call
+func ParseCompleteProviderSetupAnswer(rsp *http.Response) (*CompleteProviderSetupAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompleteProviderSetupAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProviderSetup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteProviderSetupAnswer parses an HTTP response from a DeleteProviderSetupWithResponse call
+func ParseDeleteProviderSetupAnswer(rsp *http.Response) (*DeleteProviderSetupAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteProviderSetupAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetProviderSetupAnswer parses an HTTP response from a GetProviderSetupWithResponse call
+func ParseGetProviderSetupAnswer(rsp *http.Response) (*GetProviderSetupAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetProviderSetupAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProviderSetup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Problem

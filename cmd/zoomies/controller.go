@@ -16,6 +16,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/cmd/zoomies/serve"
 	"github.com/zoomies-fleet/zoomies/controller"
 	"github.com/zoomies-fleet/zoomies/controller/config"
+	"github.com/zoomies-fleet/zoomies/gateway/install"
 )
 
 func controllerCommand() *cobra.Command {
@@ -49,7 +50,7 @@ func controllerCommand() *cobra.Command {
 func loadConfig(file string, database map[string]string) (*config.Config, error) {
 	return config.Load(config.LoadOptions{
 		File: config.FindFile(file), Database: database, Environ: os.Environ(),
-		OtherVariables: slices.Concat(agentcmd.Variables, cli.Variables),
+		OtherVariables: slices.Concat(agentcmd.Variables, []string{install.CapabilityVariable, install.RelayVariable, install.AdmitVariable}, cli.Variables),
 	})
 }
 

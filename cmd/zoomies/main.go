@@ -59,7 +59,8 @@ func root() *cobra.Command {
 	verbs := cli.New(cli.Options{Version: version, LocalSocket: usualSocket})
 	join := joinTokenCommand()
 	verbs.JoinTokens(join)
-	c.AddCommand(controllerCommand(), agentCommand(), join, keysCommand(), demoCommand(), referenceCommand(), ignite.Command(), install.InitCommand(), install.UninstallCommand())
+	c.AddCommand(controllerCommand(), agentCommand(), gatewayCommand(), join, keysCommand(), demoCommand(), referenceCommand(), ignite.Command(),
+		install.InitCommand(), install.UninstallCommand())
 	c.AddCommand(verbs.Commands()...)
 	return c
 }

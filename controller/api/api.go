@@ -77,6 +77,8 @@ type Options struct {
 	AgentURL, CAPin string
 	// TrustedProxies are those from which X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
+	// Gateways are the tunnel's part in connections to providers; nil is a controller without a tunnel.
+	Gateways Gateways
 	// GitHub asks GitHub; nil is a client with timeouts.
 	GitHub *http.Client
 	// Streams bound the streams of events.
@@ -102,6 +104,7 @@ type Server struct {
 
 	agentURL, caPin string
 	proxies         []netip.Prefix
+	gateways        Gateways
 
 	publicMetrics bool
 	running       *config.Config
@@ -138,7 +141,7 @@ func New(o Options) *Server {
 	s := &Server{
 		store: o.Store, fleet: o.Fleet, signin: o.SignIn, version: o.Version, now: o.Now, log: o.Logger, secure: o.Secure,
 		limits: o.Limits.orDefault(), rest: o.Rest, router: chi.NewMux(), served: map[string]bool{}, busy: newInFlight(),
-		agentURL: o.AgentURL, caPin: o.CAPin, proxies: o.TrustedProxies, publicMetrics: o.PublicMetrics, running: o.Running, loadSettings: o.LoadSettings,
+		agentURL: o.AgentURL, caPin: o.CAPin, proxies: o.TrustedProxies, gateways: o.Gateways, publicMetrics: o.PublicMetrics, running: o.Running, loadSettings: o.LoadSettings,
 		public: strings.TrimRight(o.PublicURL, "/"), apps: github.NewApps(o.GitHub, o.Now), flows: newFlows(o.Now),
 	}
 	s.hub = newHub(s, o.Streams)
@@ -147,6 +150,7 @@ func New(o Options) *Server {
 	for _, add := range []func(*Server){
 		addPools, addSetup, addSession, addUsers, addSessions, addTokens, addJoinTokens, addSettings, addAudit, addInstallations, addGitHubApps, addManifest,
 		addDeliveries, addPrewarm, addHosts, addQueue, addRunners, addJobs, addProblems, addStatus, addEvents,
+		addProviderSetups,
 	} {
 		add(s)
 	}

@@ -14,7 +14,7 @@ type AuditEntry struct {
 	Seq       int64     `json:"seq" doc:"1, 2, 3 and so on, without a gap"`
 	At        time.Time `json:"at"`
 	Action    string    `json:"action" doc:"The operation of this API"`
-	ActorKind string    `json:"actor_kind" doc:"user, token or local, the machine's owner"`
+	ActorKind string    `json:"actor_kind" doc:"user, token, setup (a provider setup's command) or local, the machine's owner"`
 	ActorID   string    `json:"actor_id"`
 	ActorName string    `json:"actor_name"`
 	Via       string    `json:"via,omitempty" doc:"The session or API token, by ID"`

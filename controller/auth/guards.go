@@ -78,6 +78,13 @@ var Guards = []Guard{
 	{ID: "drain-host", Method: put, Path: "/api/v1/hosts/{id}/drain", Access: ByRole, Role: Operator, Area: AreaHosts, Summary: "Empty a host: jobs get five minutes to finish"},
 	{ID: "delete-host", Method: remove, Path: "/api/v1/hosts/{id}", Access: ByRole, Role: Admin, Area: AreaHosts, Summary: "Forget a host that has no runners"},
 
+	// Connections to providers that are set up from the provider's side.
+	{ID: "list-provider-setups", Method: get, Path: "/api/v1/provider-setups", Access: ByRole, Role: Admin, Area: AreaMachines, Summary: "List connections to providers that are being set up"},
+	{ID: "create-provider-setup", Method: post, Path: "/api/v1/provider-setups", Access: ByRole, Role: Admin, Area: AreaMachines, Creates: true, Summary: "Make the command that connects a provider the controller cannot reach"},
+	{ID: "complete-provider-setup", Method: post, Path: "/api/v1/provider-setups/completion", Access: Proven, Summary: "Take the connection from the command, whose capability is good once"},
+	{ID: "get-provider-setup", Method: get, Path: "/api/v1/provider-setups/{id}", Access: ByRole, Role: Admin, Area: AreaMachines, Summary: "Show how far a connection is set up"},
+	{ID: "delete-provider-setup", Method: remove, Path: "/api/v1/provider-setups/{id}", Access: ByRole, Role: Admin, Area: AreaMachines, Summary: "Forget a connection that is being set up, and what was posted of it"},
+
 	// Runners.
 	{ID: "list-runners", Method: get, Path: "/api/v1/runners", Access: ByRole, Role: Viewer, Area: AreaRunners, Object: Listed, Summary: "List runners"},
 	{ID: "get-runner", Method: get, Path: "/api/v1/runners/{id}", Access: ByRole, Role: Viewer, Area: AreaRunners, Object: ARunner, Summary: "Show a runner"},

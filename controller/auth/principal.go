@@ -11,6 +11,7 @@ const (
 	KindUser   PrincipalKind = "user"  // signed in with a session
 	KindToken  PrincipalKind = "token" // an API token of a user
 	KindLocal  PrincipalKind = "local" // the machine's owner, over the local socket
+	KindSetup  PrincipalKind = "setup" // whoever has a provider setup's capability: for its completion alone
 )
 
 // Principal is who makes a request.

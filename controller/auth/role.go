@@ -106,6 +106,7 @@ const (
 	AreaRunners       Area = "runners"
 	AreaPools         Area = "pools"
 	AreaHosts         Area = "hosts"
+	AreaMachines      Area = "machines" // providers and what is rented from them
 	AreaInstallations Area = "installations"
 	AreaAccess        Area = "access" // users, sessions and tokens
 	AreaSettings      Area = "settings"
@@ -114,7 +115,7 @@ const (
 )
 
 // Areas lists them.
-var Areas = []Area{AreaFleet, AreaJobs, AreaRunners, AreaPools, AreaHosts, AreaInstallations, AreaAccess, AreaSettings, AreaAudit, AreaMetrics}
+var Areas = []Area{AreaFleet, AreaJobs, AreaRunners, AreaPools, AreaHosts, AreaMachines, AreaInstallations, AreaAccess, AreaSettings, AreaAudit, AreaMetrics}
 
 // TokenScopes returns every scope that a token can have: "<area>:read" and "<area>:write", of which the latter includes the
 // former, and "*" for all.

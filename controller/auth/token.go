@@ -9,9 +9,10 @@ import (
 
 // The prefixes that say what a token is, so that a leaked one is recognised.
 const (
-	PrefixJoin  = "zoojoin_"  // admits one host once
-	PrefixAPI   = "zoo_"      // a user's bearer token
-	PrefixAgent = "zooagent_" // a host's bearer token, where the controller chooses it
+	PrefixJoin    = "zoojoin_"    // admits one host once
+	PrefixAPI     = "zoo_"        // a user's bearer token
+	PrefixAgent   = "zooagent_"   // a host's bearer token, where the controller chooses it
+	PrefixGateway = "zoogateway_" // completes one provider setup
 )
 
 const (

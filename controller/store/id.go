@@ -23,6 +23,7 @@ const (
 	IDSession      = "ses_"
 	IDToken        = "tok_"
 	IDApp          = "app_"
+	IDSetup        = "set_"
 	IDPool         = idPool
 	IDInstallation = idInstallation
 )

@@ -18,8 +18,9 @@ var (
 	sealedAnswer        = sealedColumn{"idempotency", "answer"}
 	sealedAppKey        = sealedColumn{"github_apps", "private_key"}
 	sealedAppHook       = sealedColumn{"github_apps", "webhook_secret"}
+	sealedConnection    = sealedColumn{"provider_setups", "connection"}
 
-	sealedColumns = []sealedColumn{sealedPrivateKey, sealedWebhookSecret, sealedPayload, sealedAnswer, sealedAppKey, sealedAppHook}
+	sealedColumns = []sealedColumn{sealedPrivateKey, sealedWebhookSecret, sealedPayload, sealedAnswer, sealedAppKey, sealedAppHook, sealedConnection}
 )
 
 // of binds a value of the column to its row.

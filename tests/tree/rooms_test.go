@@ -39,7 +39,8 @@ var rooms = []room{
 	{"agent/backend", []string{"agent/backend"}, "a backend does what it is told; it knows no task, no controller and no agent"},
 
 	{"provider", []string{"provider"}, "a provider has no opinions about the fleet"},
-	{"gateway", []string{"tunnel"}, "it forwards, and runs beside a hypervisor where little else should"},
+	{"gateway", []string{"gateway", "tunnel"}, "it forwards, and runs beside a hypervisor where little else should"},
+	{"gateway/install", []string{"gateway", "provider/proxmox/privileges"}, "what root grants is in the program that root starts, and is no list that arrives over a network; the preflight goes by the same table"},
 	{"ignition", nil, "configs are made from plain values"},
 	{"tunnel", nil, "the one package over tailscale.com stands alone"},
 	{"appliance", []string{"ignition"}, "the OS image is built without the fleet"},

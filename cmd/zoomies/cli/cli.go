@@ -51,7 +51,7 @@ type CLI struct{ app *app }
 func (c *CLI) Commands() []*cobra.Command {
 	var out []*cobra.Command
 	for _, command := range []func(*app) *cobra.Command{
-		statusCommand, problemsCommand, eventsCommand, poolsCommand, hostsCommand, runnersCommand, jobsCommand, queueCommand,
+		statusCommand, problemsCommand, eventsCommand, poolsCommand, hostsCommand, providersCommand, runnersCommand, jobsCommand, queueCommand,
 		installationsCommand, githubCommand, usersCommand, tokensCommand, sessionsCommand, settingsCommand, auditCommand, setupCommand,
 		loginCommand, logoutCommand, contextCommand, apiCommand,
 	} {

@@ -50,4 +50,4 @@ var (
 )
 
 // nouns lists them.
-var nouns = []*noun{pool, host, runner, job, installation, githubApp, delivery, user, session, token, joinToken, setting, auditRow, problem}
+var nouns = []*noun{pool, host, runner, job, installation, githubApp, delivery, user, session, token, joinToken, setting, auditRow, problem, providerSetup}

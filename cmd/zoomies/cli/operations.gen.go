@@ -30,6 +30,14 @@ var operations = map[string]operation{
 			{name: "token", kind: "secret", doc: "The setup token from the controller's data folder; the machine's owner needs none over the local socket"},
 		},
 	},
+	"complete-provider-setup": {
+		method: "POST", path: "/api/v1/provider-setups/completion", summary: "Take the connection from the command, whose capability is good once", need: "The request proves itself.",
+		hasBody: true,
+		body: []field{
+			{name: "connection", kind: "json", doc: "", required: true},
+			{name: "token", kind: "secret", doc: "The capability of the command", required: true},
+		},
+	},
 	"cordon-host": {
 		method: "PUT", path: "/api/v1/hosts/{id}/cordon", summary: "Place no new runner on a host", need: "Needs the role operator over the fleet.",
 	},
@@ -89,6 +97,16 @@ var operations = map[string]operation{
 			{name: "scale_up_delay", kind: "string", doc: "How long a job waits before a runner is made for it", preset: "0s"},
 		},
 	},
+	"create-provider-setup": {
+		method: "POST", path: "/api/v1/provider-setups", summary: "Make the command that connects a provider the controller cannot reach", need: "Needs the role admin over the fleet.",
+		hasBody: true,
+		body: []field{
+			{name: "name", kind: "string", doc: "Of the connection, unique; lower-case letters, digits and hyphens", required: true},
+			{name: "bridge", kind: "string", doc: "Bridge that machines are connected to", preset: "vmbr0"},
+			{name: "pool", kind: "string", doc: "Proxmox's resource pool that machines are made in; it is made where there is none", preset: "zoomies"},
+			{name: "storages", kind: "strings", doc: "Storages that machines may use; without any the command chooses"},
+		},
+	},
 	"create-token": {
 		method: "POST", path: "/api/v1/tokens", summary: "Make an API token that can do no more than oneself", need: "Whoever has signed in may call it.",
 		hasBody: true,
@@ -124,6 +142,9 @@ var operations = map[string]operation{
 	},
 	"delete-pool": {
 		method: "DELETE", path: "/api/v1/pools/{id}", summary: "Delete a pool that has no runners", need: "Needs the role admin over the pool.",
+	},
+	"delete-provider-setup": {
+		method: "DELETE", path: "/api/v1/provider-setups/{id}", summary: "Forget a connection that is being set up, and what was posted of it", need: "Needs the role admin over the fleet.",
 	},
 	"delete-token": {
 		method: "DELETE", path: "/api/v1/tokens/{id}", summary: "Revoke an API token", need: "Whoever has signed in may call it.",
@@ -167,6 +188,9 @@ var operations = map[string]operation{
 	},
 	"get-pool": {
 		method: "GET", path: "/api/v1/pools/{id}", summary: "Show a pool", need: "Needs the role viewer over the pool.",
+	},
+	"get-provider-setup": {
+		method: "GET", path: "/api/v1/provider-setups/{id}", summary: "Show how far a connection is set up", need: "Needs the role admin over the fleet.",
 	},
 	"get-queue": {
 		method: "GET", path: "/api/v1/queue", summary: "Say whether the fleet starts runners, and how much waits", need: "Needs the role viewer over the fleet.",
@@ -282,6 +306,15 @@ var operations = map[string]operation{
 			{name: "severity", kind: "string", doc: "Only problems of this severity", enum: []string{"error", "warning", "info"}},
 			{name: "code", kind: "string", doc: "Only problems of this code"},
 			{name: "dismissed", kind: "string", doc: "Only those that you have hidden, or only those that you have not", enum: []string{"true", "false"}},
+		},
+	},
+	"list-provider-setups": {
+		method: "GET", path: "/api/v1/provider-setups", summary: "List connections to providers that are being set up", need: "Needs the role admin over the fleet.",
+		query: []field{
+			{name: "limit", kind: "integer", doc: "How many objects a page holds at most", preset: "100"},
+			{name: "cursor", kind: "string", doc: "next_cursor of the page before; everything else must be asked as then"},
+			{name: "sort", kind: "string", doc: "", preset: "name", enum: []string{"name", "-name", "created_at", "-created_at"}},
+			{name: "name", kind: "string", doc: "Only the setup of this connection"},
 		},
 	},
 	"list-runners": {

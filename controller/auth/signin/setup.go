@@ -99,6 +99,16 @@ func (s *Service) checkSetup(ctx context.Context, token, address string) error {
 	return nil
 }
 
+// Prove counts an attempt to prove something with a random secret from an address, and returns what to call when it succeeded.
+// TooManyError after too many failures there. Such a secret cannot be guessed; the budget is for noise.
+func (s *Service) Prove(address string) (succeeded func(), err error) {
+	succeeded, wait := s.limits.try("", address)
+	if wait > 0 {
+		return nil, TooManyError{wait}
+	}
+	return succeeded, nil
+}
+
 // Claim writes the first user and spends the setup token. store.ErrClaimed when somebody was faster.
 func (s *Service) Claim(ctx context.Context, u store.User) (store.User, error) {
 	u, err := s.store.ClaimFleet(ctx, u, setupSetting)
