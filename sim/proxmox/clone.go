@@ -157,9 +157,6 @@ func (c *call) cloneNow(t *task, k *cloning) error {
 		c.free(k.n, made)
 		delete(c.vms, v.id)
 		c.change(v, c.who, "clone failed", t.upid)
-		if errors.Is(err, errInterrupted) && k.full {
-			return die("clone failed: copy failed: command '/usr/bin/qemu-img convert' failed: interrupted by signal")
-		}
 		return die("clone failed: " + text(err))
 	}
 	v.conf = conf
@@ -276,5 +273,14 @@ func (c *call) cloneDisk(t *task, k *cloning, key string, d drive) (*volume, err
 	if limit := atoi(c.get("bwlimit")); limit > 0 { // KiB a second
 		took = max(took, c.throttled(v.size, int64(limit)))
 	}
-	return made, c.disk(t, took)
+	err = c.disk(t, took)
+	if errors.Is(err, errInterrupted) {
+		rate := ""
+		if limit := c.get("bwlimit"); limit != "" {
+			rate = " -r " + limit + "K"
+		}
+		err = die(fmt.Sprintf("copy failed: command '/usr/bin/qemu-img convert -p -n%s -f %s -O %s %s zeroinit:%s' failed: interrupted by signal",
+			rate, src.format, v.format, c.path(src), c.path(made)))
+	}
+	return made, err
 }

@@ -103,7 +103,8 @@ type node struct {
 	leftovers []string      // what broken uploads left in /var/tmp
 	joined    time.Time     // when it booted
 	phase     time.Duration // when its pvestatd looks
-	archive   []*task       // in the order in which they began
+	active    []*task       // in the order in which they began
+	archive   []*task       // in the order in which they ended
 }
 
 func (n *node) bridge(name string) bool { return slices.Contains(n.Bridges, name) }

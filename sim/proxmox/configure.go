@@ -61,11 +61,18 @@ func qemuConfigure(c *call) (any, error) {
 	if err := c.checkBridges(c.who, u.set); err != nil {
 		return nil, err
 	}
+	v, err := c.load(n, id)
+	if err == nil {
+		err = v.checkLock() // before the lock file is waited for
+	}
+	if err != nil {
+		return nil, err
+	}
 	release, err := c.lock(c.ctx, nil, id, false, lockOther)
 	if err != nil {
 		return nil, err
 	}
-	v, err := c.load(n, id)
+	v, err = c.load(n, id)
 	switch {
 	case err != nil:
 	case u.digest != "" && u.digest != v.digest():

@@ -44,8 +44,8 @@ func atoi(text string) int {
 	return n
 }
 
-// list is an answer with a number beside the data.
-type list struct {
+// numberedList is an answer with a number beside the data.
+type numberedList struct {
 	data  any
 	total int
 }
@@ -96,7 +96,7 @@ func (s *Server) note(c *call, verb, path string, a answer) {
 func (s *Server) finish(req *http.Request, data any, err error) answer {
 	if err == nil {
 		out := map[string]any{"data": data}
-		if l, ok := data.(list); ok {
+		if l, ok := data.(numberedList); ok {
 			out = map[string]any{"data": l.data, "total": l.total}
 		}
 		return answer{status: 200, reason: "OK", kind: jsonType, body: encode(out), close: strings.HasSuffix(req.URL.Path, "/upload")}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,7 +84,7 @@ func (s *Server) fork(on *node, kind, id, who string, work func(*task) error) *t
 	t.upid = UPID{Node: t.node, PID: int64(t.pid), PStart: t.pstart & 0xffffffff, Start: now, Kind: kind, ID: id, User: who}.String()
 	t.ctx, t.cancel = context.WithCancel(s.ctx)
 	s.tasks[t.upid] = t
-	on.archive = append(on.archive, t)
+	on.active = append(on.active, t)
 	s.touch()
 	s.enter()
 	s.wg.Go(func() {
@@ -130,6 +131,9 @@ func (s *Server) ended(t *task, err error) {
 		t.say("TASK ERROR: " + t.exit)
 	}
 	t.cancel()
+	n := s.nodes[t.node]
+	n.active = slices.DeleteFunc(n.active, func(o *task) bool { return o == t })
+	n.archive = append(n.archive, t)
 	s.log.Debug("task ended", "upid", t.upid, "exit", t.exit)
 	s.touch()
 }

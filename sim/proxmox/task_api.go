@@ -1,6 +1,7 @@
 package proxmox
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,11 +15,10 @@ func (c *call) task() (*task, UPID, error) {
 	return c.tasks[u.String()], u, nil
 }
 
-// ofUser says whether a task is of the user whose token asks, or of the token's.
+// ofUser says whether a task is of who asks: of the same user or token, or of a token of the user.
 func ofUser(who, owner string) bool {
-	name, _, _ := strings.Cut(who, "!")
-	ownerName, _, _ := strings.Cut(owner, "!")
-	return who == owner || name == owner || who == ownerName
+	name, _, _ := strings.Cut(owner, "!")
+	return who == owner || who == name
 }
 
 func (c *call) mayRead(node, owner string) error {
@@ -90,7 +90,7 @@ func getTaskLog(c *call) (any, error) {
 			out = append(out, object{"n": i + 1, "t": l})
 		}
 	}
-	return list{out, len(lines)}, nil
+	return numberedList{out, len(lines)}, nil
 }
 
 // page are the start and limit of a list; a limit of 0 is none.
@@ -137,11 +137,12 @@ func getTasks(c *call) (any, error) {
 	all := c.access.has(c.who, "/nodes/"+n.Name, "Sys.Audit")
 	source, vmid := c.get("source"), c.get("vmid")
 	var rows []object
-	for i := len(n.archive) - 1; i >= 0; i-- {
-		t := n.archive[i]
+	list := slices.Concat(n.archive, n.active)
+	for i := len(list) - 1; i >= 0; i-- {
+		t := list[i]
 		active := t.exit == ""
 		switch {
-		case !all && !ofUser(c.who, t.who):
+		case !all && c.who != t.who:
 		case source == "active" && !active, (source == "" || source == "archive") && active:
 		case vmid != "" && t.id != vmid:
 		case c.flag("errors") && (t.exit == "OK" || active):
@@ -159,22 +160,26 @@ func getTasks(c *call) (any, error) {
 			out = append(out, r)
 		}
 	}
-	return list{out, len(rows)}, nil
+	return numberedList{out, len(rows)}, nil
 }
 
+// getClusterTasks are the latest of every node. A token does not see its own here: they are taken for its user's.
 func getClusterTasks(c *call) (any, error) {
 	out := []object{}
+	all := c.access.has(c.who, "/", "Sys.Audit")
 	for _, n := range c.order {
-		all := c.access.has(c.who, "/nodes/"+n.Name, "Sys.Audit")
-		for i := len(n.archive) - 1; i >= max(0, len(n.archive)-25); i-- {
-			if t := n.archive[i]; all || ofUser(c.who, t.who) {
-				row := t.listed()
-				if t.exit == "" {
-					delete(row, "status")
-				}
-				row["saved"] = strconv.Itoa(number01(t.exit != ""))
-				out = append(out, row)
+		list := slices.Concat(n.archive[max(0, len(n.archive)-25):], n.active)
+		for i := len(list) - 1; i >= 0; i-- {
+			t := list[i]
+			if name, _, _ := strings.Cut(t.who, "!"); !all && name != c.who {
+				continue
 			}
+			row := t.listed()
+			if t.exit == "" {
+				delete(row, "status")
+			}
+			row["saved"] = strconv.Itoa(number01(t.exit != ""))
+			out = append(out, row)
 		}
 	}
 	return out, nil
