@@ -38,14 +38,13 @@ func qemuClone(c *call) (any, error) {
 		return nil, err
 	}
 	src := c.vmid()
-	check := func() error { return c.checkClone(k, src) }
-	if err := check(); err != nil {
+	if err := c.checkClone(k, src, false); err != nil {
 		return nil, err
 	}
 	return c.begin("qmclone", strconv.Itoa(src), func(t *task) error {
 		return c.locked(t.ctx, t, src, !k.src.running, lockClone, func() error {
 			return c.locked(t.ctx, t, k.newid, false, lockClone, func() error {
-				if err := check(); err != nil {
+				if err := c.checkClone(k, src, true); err != nil {
 					return err
 				}
 				return c.cloneNow(t, k)
@@ -78,8 +77,8 @@ func (c *call) cloneTarget(k *cloning) error {
 	return nil
 }
 
-// checkClone is done before the worker begins, and again in it.
-func (c *call) checkClone(k *cloning, vmid int) error {
+// checkClone is done before the worker begins, and again in it. The worker has the privileges that there were when it began.
+func (c *call) checkClone(k *cloning, vmid int, worker bool) error {
 	src, err := c.load(k.n, vmid)
 	if err != nil {
 		return notFound(k.n, vmid)
@@ -110,12 +109,12 @@ func (c *call) checkClone(k *cloning, vmid int) error {
 		if k.storage != "" {
 			sid = k.storage
 		}
-		if err := c.access.check(c.who, "/storage/"+sid, "Datastore.AllocateSpace"); err != nil {
+		if err := c.access.check(c.who, "/storage/"+sid, "Datastore.AllocateSpace"); err != nil && !worker {
 			return err
 		}
 		shared = shared && c.stores[sid] != nil && c.stores[sid].Shared
 	}
-	if err := c.checkBridges(c.who, k.conf); err != nil {
+	if err := c.checkBridges(c.who, k.conf); err != nil && !worker {
 		return err
 	}
 	if k.target != nil && !shared {
@@ -267,20 +266,35 @@ func (c *call) cloneDisk(t *task, k *cloning, key string, d drive) (*volume, err
 	}
 	made, err := c.allocate(t, st, sp, v, "vm", "")
 	if err != nil {
-		return made, err
+		return made, c.copyFailed(t, err, src, &v)
 	}
 	took := c.copying(v.size)
 	if limit := atoi(c.get("bwlimit")); limit > 0 { // KiB a second
 		took = max(took, c.throttled(v.size, int64(limit)))
 	}
-	err = c.disk(t, took)
-	if errors.Is(err, errInterrupted) {
-		rate := ""
-		if limit := c.get("bwlimit"); limit != "" {
-			rate = " -r " + limit + "K"
-		}
-		err = die(fmt.Sprintf("copy failed: command '/usr/bin/qemu-img convert -p -n%s -f %s -O %s %s zeroinit:%s' failed: interrupted by signal",
-			rate, src.format, v.format, c.path(src), c.path(made)))
+	return made, c.copyFailed(t, c.disk(t, took), src, made)
+}
+
+// copyFailed is how a copy fails: what was wrong stands only in the log.
+func (c *call) copyFailed(t *task, err error, src, dst *volume) error {
+	how := "interrupted by signal"
+	switch {
+	case err == nil || errors.Is(err, errKilled):
+		return err
+	case errors.Is(err, errInterrupted):
+	case strings.Contains(err.Error(), "No space left"):
+		t.say("qemu-img: error while writing at byte 0: No space left on device")
+		how = "exit code 1"
+	default:
+		return err
 	}
-	return made, err
+	rate := ""
+	if limit := c.get("bwlimit"); limit != "" {
+		rate = " -r " + limit + "K"
+	}
+	to := ""
+	if dst.id != "" {
+		to = " zeroinit:" + c.path(dst)
+	}
+	return die(fmt.Sprintf("copy failed: command '/usr/bin/qemu-img convert -p -n%s -f %s -O %s %s%s' failed: %s", rate, src.format, dst.format, c.path(src), to, how))
 }

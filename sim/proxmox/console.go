@@ -325,6 +325,14 @@ func (c *Console) SetQuorum(up bool) {
 	})
 }
 
+// SetSkew makes the nodes' clocks wrong, as their answers' Date shows.
+func (c *Console) SetSkew(d time.Duration) {
+	_ = c.do(func() error {
+		c.s.skew = d
+		return nil
+	})
+}
+
 // Slow makes the disks of a node so many times slower.
 func (c *Console) Slow(node string, factor float64) {
 	_ = c.do(func() error {

@@ -203,18 +203,18 @@ func (c *call) reach() error {
 			return die(fmt.Sprintf("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name))
 		}
 		if n.offline != "" {
-			status := 595
-			if n.offline == timedOut { // the proxy waits for half a minute
+			status, reason := 595, n.offline
+			if reason == timedOut { // the proxy waits for half a minute
 				status = 596
 				if err := c.pause(c.ctx, 30*time.Second, true); err != nil {
 					return err
 				}
 			}
-			return bare(status, n.offline, "")
+			return bare(status, reason, "")
 		}
 		entry = n
 	}
-	if c.method.Protected && entry.daemon {
+	if c.method.Protected && entry.daemon && !strings.HasPrefix(c.method.name, "GET /nodes/{node}/tasks/") {
 		return bare(595, "Connection refused", "")
 	}
 	if name == "localhost" {

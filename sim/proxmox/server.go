@@ -75,6 +75,7 @@ type Server struct {
 	faults   []*Injection
 	requests []Request
 	pid      int
+	skew     time.Duration
 	pmxcfs   bool // the cluster's file system is down
 }
 

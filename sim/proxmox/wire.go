@@ -124,13 +124,21 @@ func (s *Server) one(c net.Conn, r *bufio.Reader, req *http.Request) bool {
 		}
 	}
 	a.close = a.close || req.Close
-	if write(c, req, a, "") != nil {
+	if write(c, req, a, s.date()) != nil {
 		return false
 	}
 	if a.close {
 		linger(c, r)
 	}
 	return !a.close
+}
+
+// date is the header that says what time it is in the cluster.
+func (s *Server) date() string {
+	s.mu.Lock()
+	skew := s.skew
+	s.mu.Unlock()
+	return "Date: " + s.clock.Now().Add(skew).UTC().Format(http.TimeFormat) + "\r\n"
 }
 
 // linger reads on for a little, so that a client that still sends gets to read the answer.
