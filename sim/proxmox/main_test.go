@@ -20,7 +20,7 @@ import (
 type rig struct {
 	*Server
 	*Console
-	t     *testing.T
+	t     testing.TB
 	clock *Virtual
 	http  *http.Client
 	root  string // a token that may everything
@@ -40,23 +40,30 @@ func newRig(t *testing.T, o Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(s.CA())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
-	r := &rig{Server: s, Console: s.Console(), t: t, clock: clock, http: &http.Client{Transport: transport}}
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	r := newRigFor(t, s)
+	r.clock = clock
 	r.root = r.AddToken(rootUser, "full", false)
 	return r
 }
 
+// newRigFor is a client of a cluster.
+func newRigFor(t testing.TB, s *Server) *rig {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(s.CA())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &rig{Server: s, Console: s.Console(), t: t, http: &http.Client{Transport: transport}}
+}
+
 // got is an answer as a client sees it.
 type got struct {
-	t      *testing.T
+	t      testing.TB
 	what   string
 	status int // 0: the connection was dropped
 	reason string

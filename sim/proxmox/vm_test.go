@@ -141,7 +141,9 @@ func TestTheLocksWait(t *testing.T) {
 			t.Errorf("%s waited %v, want %v", what, took, limit)
 		}
 	}
-	timeout := func(id int) string { return fmt.Sprintf("can't lock file '/var/lock/qemu-server/lock-%d.conf' - got timeout", id) }
+	timeout := func(id int) string {
+		return fmt.Sprintf("can't lock file '/var/lock/qemu-server/lock-%d.conf' - got timeout", id)
+	}
 	// a full clone holds its source shared for 500 s
 	slow := r.do("POST", q+"/350/clone", "newid=351&full=1").text()
 	_ = c.Sleep(t.Context(), time.Second)
