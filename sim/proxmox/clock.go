@@ -161,7 +161,7 @@ func (v *Virtual) pause(ctx context.Context, d time.Duration, request bool) erro
 }
 
 func (v *Virtual) sleep(ctx context.Context, d time.Duration, weight int) error {
-	if d <= 0 {
+	if d <= 0 || ctx.Err() != nil {
 		return ctx.Err() //nolint:wrapcheck // the context's own
 	}
 	s := &sleeper{woken: make(chan struct{}), weight: weight}

@@ -176,8 +176,9 @@ func getClusterStatus(c *call) (any, error) {
 
 func getClusterOptions(c *call) (any, error) {
 	tags := map[string]bool{}
+	sees := c.access.viewer(c.who)
 	for _, v := range c.vms {
-		if c.access.has(c.who, fmt.Sprintf("/vms/%d", v.id), "VM.Audit") {
+		if sees(v.id) {
 			for _, t := range split(v.conf["tags"]) {
 				tags[t] = true
 			}
@@ -254,9 +255,9 @@ func getResources(c *call) (any, error) {
 	out := []object{}
 	kind := c.get("type")
 	if kind == "" || kind == "vm" {
-		pools := c.poolIndex()
+		pools, sees := c.poolIndex(), c.access.viewer(c.who)
 		for _, id := range c.sorted() {
-			if c.access.has(c.who, "/vms/"+strconv.Itoa(id), "VM.Audit") {
+			if sees(id) {
 				out = append(out, c.resource(c.vms[id], pools[id]))
 			}
 		}

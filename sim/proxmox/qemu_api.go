@@ -11,14 +11,8 @@ import (
 // machineRow is a machine as its own node tells of it: never stale.
 func (c *call) machineRow(v *vm) object {
 	row := object{
-		"vmid": v.id, "name": v.name(), "status": v.status(), "cpus": v.cpus(), "maxmem": v.memory(), "maxdisk": 0, "cpu": 0, "mem": 0, "memhost": 0, "disk": 0,
+		"vmid": v.id, "name": v.name(), "status": v.status(), "cpus": v.cpus(), "maxmem": v.memory(), "maxdisk": v.diskSize(), "cpu": 0, "mem": 0, "memhost": 0, "disk": 0,
 		"netin": 0, "netout": 0, "uptime": 0,
-	}
-	for _, k := range []string{"scsi0", "virtio0", "sata0", "ide0"} {
-		if d, ok := volumes(v.conf)[k]; ok {
-			row["maxdisk"] = parseSize(d.opts["size"])
-			break
-		}
 	}
 	if strings.HasPrefix(c.opts.Version, "8.") {
 		delete(row, "memhost")
@@ -43,8 +37,9 @@ func (c *call) machineRow(v *vm) object {
 
 func getMachines(c *call) (any, error) {
 	out := []object{}
+	sees := c.access.viewer(c.who)
 	for _, id := range c.sorted() {
-		if v := c.vms[id]; v.node == c.node().Name && c.access.has(c.who, "/vms/"+strconv.Itoa(id), "VM.Audit") {
+		if v := c.vms[id]; v.node == c.node().Name && sees(id) {
 			out = append(out, c.machineRow(v))
 		}
 	}

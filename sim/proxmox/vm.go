@@ -165,7 +165,7 @@ func (s *Server) typed(key, text string) any {
 	return text
 }
 
-// drives are the names of the keys that hold disks, in the order in which they boot.
+// drives are the names of the keys that hold disks.
 func drives() []string {
 	var out []string
 	for _, bus := range []string{"ide", "scsi", "virtio", "sata"} {
@@ -176,9 +176,15 @@ func drives() []string {
 	return append(out, "efidisk0", "tpmstate0")
 }
 
-var driveNames = drives()
+var driveNames = func() map[string]bool {
+	out := map[string]bool{}
+	for _, k := range drives() {
+		out[k] = true
+	}
+	return out
+}()
 
-func isDrive(key string) bool { return slices.Contains(driveNames, key) }
+func isDrive(key string) bool { return driveNames[key] }
 
 // drive is the value of a disk's key.
 type drive struct {
@@ -320,17 +326,24 @@ func tidyTags(text string) string {
 	return strings.Join(tags, ";")
 }
 
+// diskSize is the size of the first disk in bytes; 0 when there is none.
+func (v *vm) diskSize() int64 {
+	for _, k := range []string{"scsi0", "virtio0", "sata0", "ide0"} {
+		if text, ok := v.conf[k]; ok {
+			if d := parseDrive(text); !d.cdrom() {
+				return parseSize(d.opts["size"])
+			}
+		}
+	}
+	return 0
+}
+
 // publish says what lists will show of a machine once pvestatd has looked. Called under mu, after every change.
 func (s *Server) publish(v *vm) {
 	b := broadcast{
 		at: s.clock.Now(), name: v.name(), status: v.status(), cpus: v.cpus(), mem: v.memory(), template: v.template(),
 	}
-	for _, k := range []string{"scsi0", "virtio0", "sata0", "ide0"} {
-		if d, ok := volumes(v.conf)[k]; ok {
-			b.disk = parseSize(d.opts["size"])
-			break
-		}
-	}
+	b.disk = v.diskSize()
 	if tick := s.tick(v.node); len(v.history) > 1 { // only the last that was looked at matters, and what came since
 		for len(v.history) > 1 && !v.history[1].at.After(tick) {
 			v.history = v.history[1:]
