@@ -102,11 +102,11 @@ func newAccess(version string) access {
 // prefixes are a path's own and all above it, from the root on.
 func prefixes(path string) []string {
 	out := []string{"/"}
-	at := ""
-	for _, p := range strings.Split(strings.Trim(path, "/"), "/") {
+	var at strings.Builder
+	for p := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		if p != "" {
-			at += "/" + p
-			out = append(out, at)
+			at.WriteString("/" + p)
+			out = append(out, at.String())
 		}
 	}
 	return out
@@ -114,7 +114,7 @@ func prefixes(path string) []string {
 
 func normal(path string) string {
 	var parts []string
-	for _, p := range strings.Split(path, "/") {
+	for p := range strings.SplitSeq(path, "/") {
 		if p != "" {
 			parts = append(parts, p)
 		}

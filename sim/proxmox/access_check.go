@@ -59,11 +59,11 @@ func (a *access) evaluate(check []any, who string, params map[string]string) err
 				privs = append(privs, fmt.Sprint(p))
 			}
 		}
-		any := false
+		anyOf := false
 		for i := 3; i+1 < len(check); i += 2 {
 			switch word(i) {
 			case "any":
-				any = fmt.Sprint(check[i+1]) == "1"
+				anyOf = fmt.Sprint(check[i+1]) == "1"
 			case "require_param":
 				if params[word(i+1)] == "" {
 					return denied("")
@@ -71,7 +71,7 @@ func (a *access) evaluate(check []any, who string, params map[string]string) err
 			}
 		}
 		path := normal(fill(word(1), params))
-		if any {
+		if anyOf {
 			return a.checkAny(who, path, privs...)
 		}
 		return a.check(who, path, privs...)

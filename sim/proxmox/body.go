@@ -61,7 +61,7 @@ func contentType(req *http.Request) (string, error) {
 // parseForm adds key=value pairs.
 func parseForm(out map[string]value, text string) error {
 	seen := map[string]bool{}
-	for _, part := range strings.Split(text, "&") {
+	for part := range strings.SplitSeq(text, "&") {
 		if part == "" {
 			continue
 		}

@@ -59,7 +59,7 @@ type sleeper struct {
 	index  int
 }
 
-type sleepers []*sleeper
+type sleepers []*sleeper //nolint:recvcheck // container/heap wants both
 
 func (q sleepers) Len() int           { return len(q) }
 func (q sleepers) Less(i, j int) bool { return q[i].at.Before(q[j].at) }

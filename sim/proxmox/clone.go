@@ -158,6 +158,10 @@ func (c *call) cloneNow(t *task, k *cloning) error {
 		c.change(v, c.who, "clone failed", t.upid)
 		return die("clone failed: " + text(err))
 	}
+	if c.vms[v.id] != v { // somebody at the console took the file away
+		c.free(k.n, made)
+		return die(fmt.Sprintf("clone failed: Configuration file 'nodes/%s/qemu-server/%d.conf' does not exist", k.n.Name, v.id))
+	}
 	v.conf = conf
 	if p := c.access.pools[k.pool]; p != nil {
 		p.vms[v.id] = true

@@ -76,8 +76,7 @@ func qemuCreate(c *call) (any, error) {
 
 // text is an error without its class.
 func text(err error) string {
-	var f *fail
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fail](err); ok {
 		return f.text
 	}
 	return err.Error()
@@ -111,7 +110,7 @@ func (s *Server) fillNew(t *task, n *node, v *vm, opts map[string]string, storag
 // identify gives a configuration a new SMBIOS uuid and generation.
 func (s *Server) identify(conf map[string]string) {
 	keys := map[string]string{}
-	for _, part := range strings.Split(conf["smbios1"], ",") {
+	for part := range strings.SplitSeq(conf["smbios1"], ",") {
 		if k, v, ok := strings.Cut(part, "="); ok {
 			keys[k] = v
 		}

@@ -134,7 +134,7 @@ func (c *call) before() (answer, bool) {
 		return answer{}, false
 	}
 	f := c.hit.fault
-	switch f.Effect {
+	switch f.Effect { //nolint:exhaustive // the others come later
 	case LoseBefore:
 		return answer{abrupt: true}, true
 	case RefuseBefore:
@@ -158,7 +158,7 @@ func (c *call) early() {
 	if c.hit == nil {
 		return
 	}
-	switch f := c.hit.fault; f.Effect {
+	switch f := c.hit.fault; f.Effect { //nolint:exhaustive // the others have their own moments
 	case Thief:
 		id := c.get("newid")
 		if id == "" {
@@ -196,7 +196,7 @@ func (c *call) mark(t *task) {
 	if c.hit == nil {
 		return
 	}
-	switch f := c.hit.fault; f.Effect {
+	switch f := c.hit.fault; f.Effect { //nolint:exhaustive // the others have their own moments
 	case KillWorker:
 		t.die = true
 	case FillStorage:
@@ -211,7 +211,7 @@ func (c *call) after(a answer) answer {
 	if c.hit == nil {
 		return a
 	}
-	switch f := c.hit.fault; f.Effect {
+	switch f := c.hit.fault; f.Effect { //nolint:exhaustive // the others have their own moments
 	case LoseAfter:
 		return answer{abrupt: true}
 	case RefuseAfter:

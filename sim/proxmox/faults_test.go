@@ -69,7 +69,7 @@ func TestTheScriptOfFaults(t *testing.T) {
 			if made != tt.made || in.Hits() != 1 {
 				t.Errorf("made: %v, hits: %d", made, in.Hits())
 			}
-			switch tt.effect {
+			switch tt.effect { //nolint:exhaustive // what more there is to say of some
 			case SlowDisk, Delay:
 				if took < 20*time.Second {
 					t.Errorf("took %v", took)

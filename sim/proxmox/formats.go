@@ -127,7 +127,7 @@ func parseKeys(props map[string]*property, name, text string) (map[string]string
 			byDefault = name
 		}
 	}
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		if part == "" {
 			continue
 		}
@@ -169,9 +169,10 @@ func parseKeys(props map[string]*property, name, text string) (map[string]string
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	bad := "format error\n"
+	var bad strings.Builder
+	bad.WriteString("format error\n")
 	for _, k := range keys {
-		bad += name + "." + k + ": " + strings.TrimSuffix(errs[k], "\n") + "\n"
+		bad.WriteString(name + "." + k + ": " + strings.TrimSuffix(errs[k], "\n") + "\n")
 	}
-	return nil, bad
+	return nil, bad.String()
 }

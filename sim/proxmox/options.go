@@ -19,7 +19,7 @@ var needs = func() map[string]string {
 		"VM.PowerMgmt":      "freeze",
 		"VM.Config.Disk":    "boot bootdisk vmstatestorage",
 	} {
-		for _, o := range strings.Fields(opts) {
+		for o := range strings.FieldsSeq(opts) {
 			out[o] = priv
 		}
 	}

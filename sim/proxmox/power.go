@@ -10,8 +10,8 @@ import (
 )
 
 // startTask begins the start of a machine.
-func (s *Server) startTask(n *node, id int, who string) *task {
-	return s.fork(n, "qmstart", strconv.Itoa(id), who, func(t *task) error { return s.start(t, n, id, who) })
+func (s *Server) startTask(n *node, id int, who string) {
+	s.fork(n, "qmstart", strconv.Itoa(id), who, func(t *task) error { return s.start(t, n, id, who) })
 }
 
 // qemuStart is POST …/status/start.

@@ -48,7 +48,7 @@ func getMachines(c *call) (any, error) {
 
 func getMachineIndex(*call) (any, error) {
 	out := []object{}
-	for _, d := range strings.Fields(`config cloudinit pending status unlink vncproxy termproxy migrate resize move rrd rrddata monitor agent snapshot
+	for d := range strings.FieldsSeq(`config cloudinit pending status unlink vncproxy termproxy migrate resize move rrd rrddata monitor agent snapshot
 		spiceproxy sendkey firewall mtunnel remote_migrate`) {
 		out = append(out, object{"subdir": d})
 	}

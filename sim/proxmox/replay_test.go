@@ -2,6 +2,7 @@ package proxmox
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -146,8 +147,6 @@ func (p *player) must(err error) {
 	}
 }
 
-var upidText = regexp.MustCompile(`UPID:[^"/]*:`)
-
 func (p *player) play(x exchange) string {
 	token, ok := p.tokens[x.As]
 	if header, literal := strings.CutPrefix(x.As, "auth='"); literal {
@@ -252,7 +251,7 @@ func calm(key string, x any) any {
 		slices.SortFunc(out, func(a, b any) int {
 			x, _ := json.Marshal(a)
 			y, _ := json.Marshal(b)
-			return strings.Compare(string(x), string(y))
+			return bytes.Compare(x, y)
 		})
 		return out
 	case string:

@@ -47,7 +47,7 @@ func getStorages(c *call) (any, error) {
 
 func getStorageIndex(c *call) (any, error) {
 	out := []object{}
-	for _, d := range strings.Fields("content download-url file-restore import-metadata oci-registry-pull prunebackups rrd rrddata status upload") {
+	for d := range strings.FieldsSeq("content download-url file-restore import-metadata oci-registry-pull prunebackups rrd rrddata status upload") {
 		out = append(out, object{"subdir": d})
 	}
 	return out, nil

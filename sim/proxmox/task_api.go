@@ -138,8 +138,8 @@ func getTasks(c *call) (any, error) {
 	source, vmid := c.get("source"), c.get("vmid")
 	var rows []object
 	list := slices.Concat(n.archive, n.active)
-	for i := len(list) - 1; i >= 0; i-- {
-		t := list[i]
+	for _, t := range slices.Backward(list) {
+
 		active := t.exit == ""
 		switch {
 		case !all && c.who != t.who:
@@ -169,8 +169,8 @@ func getClusterTasks(c *call) (any, error) {
 	all := c.access.has(c.who, "/", "Sys.Audit")
 	for _, n := range c.order {
 		list := slices.Concat(n.archive[max(0, len(n.archive)-25):], n.active)
-		for i := len(list) - 1; i >= 0; i-- {
-			t := list[i]
+		for _, t := range slices.Backward(list) {
+
 			if name, _, _ := strings.Cut(t.who, "!"); !all && name != c.who {
 				continue
 			}

@@ -58,8 +58,7 @@ func (c *call) upload(req *http.Request, boundary string) (any, error) {
 		return nil, bare(501, "file upload not supported here", "")
 	}
 	if err := c.access.evaluate(c.method.Perm.Check, c.who, c.params); err != nil {
-		var f *fail
-		if errors.As(err, &f) {
+		if f, ok := errors.AsType[*fail](err); ok {
 			f.bare = true
 		}
 		return nil, err

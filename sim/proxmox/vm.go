@@ -34,11 +34,11 @@ func newVM(id int, on *node, by string, conf map[string]string) *vm {
 
 // broadcast is what pvestatd would say of a machine from a moment on.
 type broadcast struct {
-	at             time.Time
-	name, status   string
-	cpus, mem      int64
-	disk           int64
-	template, dead bool
+	at           time.Time
+	name, status string
+	cpus, mem    int64
+	disk         int64
+	template     bool
 }
 
 // missing are the two ways to say that there is no machine.
@@ -109,7 +109,7 @@ func (v *vm) shown() map[string]string {
 func (v *vm) text() string {
 	var b strings.Builder
 	if d := v.conf["description"]; d != "" {
-		for _, l := range strings.Split(d, "\n") {
+		for l := range strings.SplitSeq(d, "\n") {
 			b.WriteString("#" + escape(l) + "\n")
 		}
 	}
@@ -295,7 +295,7 @@ func bridges(conf map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, text := range conf {
 		if strings.HasPrefix(k, "net") {
-			for _, part := range strings.Split(text, ",") {
+			for part := range strings.SplitSeq(text, ",") {
 				if b, ok := strings.CutPrefix(part, "bridge="); ok {
 					out[k] = b
 				}
@@ -362,15 +362,15 @@ func (s *Server) tick(name string) time.Time {
 	every := time.Duration(float64(statInterval) * s.opts.Scale)
 	phase := time.Duration(float64(n.phase) * s.opts.Scale)
 	since := now.Sub(n.joined) - phase
-	return n.joined.Add(phase + since/every*every)
+	return n.joined.Add(phase + since.Truncate(every))
 }
 
 // lastSeen is what pvestatd has said of a machine; false when it has not looked since it was made.
 func (s *Server) lastSeen(v *vm) (broadcast, bool) {
 	tick := s.tick(v.node)
-	for i := len(v.history) - 1; i >= 0; i-- {
-		if !v.history[i].at.After(tick) {
-			return v.history[i], true
+	for _, v0 := range slices.Backward(v.history) {
+		if !v0.at.After(tick) {
+			return v0, true
 		}
 	}
 	return broadcast{}, false

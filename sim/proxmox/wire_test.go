@@ -39,7 +39,7 @@ func TestWhoIsTurnedAway(t *testing.T) {
 		{"space for the first equals sign", "PVEAPIToken " + good, "OK"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", r.URL()+root+"/version", http.NoBody)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+root+"/version", http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestWhoIsTurnedAway(t *testing.T) {
 			if resp.Status != want {
 				t.Errorf("answered %s, want %s", resp.Status, want)
 			}
-			if resp.StatusCode == 401 && (len(body) > 0 || resp.Header.Get("Content-Type") != "" || !resp.Close) {
+			if resp.StatusCode == http.StatusUnauthorized && (len(body) > 0 || resp.Header.Get("Content-Type") != "" || !resp.Close) {
 				t.Errorf("a 401 has body %q, type %q, close %v", body, resp.Header.Get("Content-Type"), resp.Close)
 			}
 		})
@@ -108,7 +108,7 @@ func TestConnections(t *testing.T) {
 	if g := r.upload(r.root, "pve1", "local", "a.iso", []byte("x"), "content", "iso"); g.status != 200 || !g.closed {
 		t.Errorf("an upload answers %d (closed: %v)", g.status, g.closed)
 	}
-	raw := func(c net.Conn, text string) *http.Response {
+	raw := func(c net.Conn, text string) (int, http.Header) {
 		t.Helper()
 		if _, err := io.WriteString(c, text); err != nil {
 			t.Fatal(err)
@@ -117,8 +117,8 @@ func TestConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = resp.Body.Close()
-		return resp
+		defer func() { _ = resp.Body.Close() }()
+		return resp.StatusCode, resp.Header
 	}
 	dial := func() net.Conn {
 		t.Helper()
@@ -129,22 +129,22 @@ func TestConnections(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	if resp := raw(dial(), "GET /x HTTP/1.1\r\nHost: pve:8006\r\n\r\n"); resp.StatusCode != 301 || resp.Header.Get("Location") != "https://pve:8006/x" {
-		t.Errorf("plain HTTP is answered %s %s", resp.Status, resp.Header.Get("Location"))
+	if status, h := raw(dial(), "GET /x HTTP/1.1\r\nHost: pve:8006\r\n\r\n"); status != http.StatusMovedPermanently || h.Get("Location") != "https://pve:8006/x" {
+		t.Errorf("plain HTTP is answered %d %s", status, h.Get("Location"))
 	}
-	secure := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}) //nolint:gosec // only the wire is looked at
-	resp := raw(secure, "POST /api2/json/pools HTTP/1.1\r\nHost: x\r\nAuthorization: PVEAPIToken="+r.root+
+	secure := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	status, _ := raw(secure, "POST /api2/json/pools HTTP/1.1\r\nHost: x\r\nAuthorization: PVEAPIToken="+r.root+
 		"\r\nContent-Type: application/x-www-form-urlencoded\r\nExpect: 100-continue\r\nContent-Length: 8\r\n\r\npoolid=p")
-	if resp.StatusCode != 200 || secure.ConnectionState().NegotiatedProtocol != "http/1.1" {
-		t.Errorf("answered %s over %s", resp.Status, secure.ConnectionState().NegotiatedProtocol)
+	if status != http.StatusOK || secure.ConnectionState().NegotiatedProtocol != "http/1.1" {
+		t.Errorf("answered %d over %s", status, secure.ConnectionState().NegotiatedProtocol)
 	}
 	for i := range 20 {
 		if err := r.Create("pve1", 300+i, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	resp = raw(secure, "GET /api2/json/cluster/resources HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nAuthorization: PVEAPIToken="+r.root+"\r\n\r\n")
-	if resp.Header.Get("Content-Encoding") != "gzip" {
+	_, h := raw(secure, "GET /api2/json/cluster/resources HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nAuthorization: PVEAPIToken="+r.root+"\r\n\r\n")
+	if h.Get("Content-Encoding") != "gzip" {
 		t.Error("a long answer is not compressed")
 	}
 }

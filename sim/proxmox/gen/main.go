@@ -6,10 +6,11 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -174,37 +175,27 @@ func strip(p map[string]any) map[string]any {
 
 // write writes one line for each property and method, so that a change can be read.
 func write(out io.Writer, properties []string, versions map[string]map[string]method) error {
-	w := bufio.NewWriter(out)
-	fmt.Fprint(w, "{\"properties\":[\n", strings.Join(properties, ",\n"), "\n],\n\"versions\":{")
-	names := make([]string, 0, len(versions))
-	for v := range versions {
-		names = append(names, v)
-	}
-	slices.Sort(names)
-	for i, v := range names {
+	var b bytes.Buffer
+	b.WriteString("{\"properties\":[\n" + strings.Join(properties, ",\n") + "\n],\n\"versions\":{")
+	for i, v := range slices.Sorted(maps.Keys(versions)) {
 		if i > 0 {
-			fmt.Fprint(w, ",")
+			b.WriteString(",")
 		}
-		fmt.Fprintf(w, "\n%q:{", v)
-		keys := make([]string, 0, len(versions[v]))
-		for k := range versions[v] {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for j, k := range keys {
-			b, err := json.Marshal(versions[v][k])
+		b.WriteString("\n" + strconv.Quote(v) + ":{")
+		for j, k := range slices.Sorted(maps.Keys(versions[v])) {
+			text, err := json.Marshal(versions[v][k])
 			if err != nil {
 				return fmt.Errorf("cannot write %s: %w", k, err)
 			}
 			if j > 0 {
-				fmt.Fprint(w, ",")
+				b.WriteString(",")
 			}
-			fmt.Fprintf(w, "\n%q:%s", k, b)
+			b.WriteString("\n" + strconv.Quote(k) + ":" + string(text))
 		}
-		fmt.Fprint(w, "}")
+		b.WriteString("}")
 	}
-	fmt.Fprint(w, "}}\n")
-	if err := w.Flush(); err != nil {
+	b.WriteString("}}\n")
+	if _, err := out.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("cannot write the table: %w", err)
 	}
 	return nil
