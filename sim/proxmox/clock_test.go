@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -72,7 +73,7 @@ func TestAManualClock(t *testing.T) {
 		})
 	}
 	for v.Sleeping() < 3 {
-		time.Sleep(time.Millisecond) // they are on their way to it
+		runtime.Gosched() // they are on their way to it
 	}
 	v.Advance(90 * time.Second)
 	if !v.Now().Equal(epoch.Add(90*time.Second)) || v.Sleeping() != 2 {
@@ -113,7 +114,7 @@ func TestInABubble(t *testing.T) {
 			if exit, _ := r.Exit(upid); exit != "" {
 				break
 			}
-			time.Sleep(time.Second) // the bubble's
+			_ = Real{}.Sleep(t.Context(), time.Second) // the bubble's
 		}
 		r.do("GET", q+"/999/config", "").want(500, "Configuration file 'nodes/pve1/qemu-server/999.conf' does not exist")
 		if took := time.Since(began); took < time.Second || took > time.Minute {

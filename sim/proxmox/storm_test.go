@@ -36,7 +36,7 @@ func storm(t *testing.T, seed uint64) {
 	var wg sync.WaitGroup
 	for n := range 4 {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(seed, uint64(n))) //nolint:gosec // repeatable
+			rng := rand.New(rand.NewPCG(seed, uint64(n)))
 			for range 60 {
 				id := 300 + rng.IntN(15)
 				at := fmt.Sprintf("%s/%d", q, id)
