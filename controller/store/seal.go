@@ -18,8 +18,9 @@ var (
 	sealedAnswer        = sealedColumn{"idempotency", "answer"}
 	sealedAppKey        = sealedColumn{"github_apps", "private_key"}
 	sealedAppHook       = sealedColumn{"github_apps", "webhook_secret"}
+	sealedProvider      = sealedColumn{"providers", "secret"}
 
-	sealedColumns = []sealedColumn{sealedPrivateKey, sealedWebhookSecret, sealedPayload, sealedAnswer, sealedAppKey, sealedAppHook}
+	sealedColumns = []sealedColumn{sealedPrivateKey, sealedWebhookSecret, sealedPayload, sealedAnswer, sealedAppKey, sealedAppHook, sealedProvider}
 )
 
 // of binds a value of the column to its row.
