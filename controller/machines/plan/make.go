@@ -142,7 +142,7 @@ func (w *work) judge(m *unit) {
 			act(GiveUp, "it did not join within %s of its first sign of life", span(w.limits.Enrol))
 		}
 	case deleting:
-		if w.due(m.StateAt, w.limits.Delete) {
+		if w.mayDelete(m) && w.due(m.StateAt, w.limits.Delete) {
 			act(Quarantine, "it could not be proved gone within %s; see what is there, then release it", span(w.limits.Delete))
 		}
 	case failed:
