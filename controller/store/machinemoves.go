@@ -12,6 +12,8 @@ type MachineChange struct {
 	By      string // the operator who asked for it; empty for what the fleet does by itself
 	// Excused keeps a failure from counting against its provider.
 	Excused bool
+	// UnlessJoined refuses the move with ErrConflict when the machine has become a host.
+	UnlessJoined bool
 }
 
 // TransitionMachine moves a machine along the allow-list and says whether its state changed. The same state again is legal and
@@ -20,7 +22,7 @@ type MachineChange struct {
 //
 //   - draining cordons and drains the machine's host, and going back to ready undoes that;
 //   - deleting deletes the host, so that its agent's token is void; ErrConflict while it has live runners;
-//   - quarantined cordons the host;
+//   - quarantined and failed cordon the host, should there be one;
 //   - whatever is no longer on its way to be a host has no join token any more;
 //   - failed counts against the provider, ready clears its count.
 //
@@ -30,6 +32,9 @@ func (s *Store) TransitionMachine(ctx context.Context, id string, to MachineStat
 	changed := false
 	m, err := s.changeMachine(ctx, id, "move to "+string(to), func(ctx context.Context, t *tx, m *Machine, now time.Time) (err error) {
 		from := m.State
+		if c.UnlessJoined && m.HostID != "" {
+			return fmt.Errorf("%w: it has joined", ErrConflict)
+		}
 		if changed, err = m.move(to, c.Message, now); err != nil || !changed {
 			return err
 		}
@@ -79,6 +84,7 @@ func (m *Machine) move(to MachineState, message string, now time.Time) (changed 
 	case MachineStarting:
 	case MachineBootstrapping:
 		m.Operation, m.Doing = "", ""
+		fill(&m.BuiltAt, now)
 	case MachineEnrolling:
 		fill(&m.BootedAt, now)
 	case MachineReady:
@@ -118,16 +124,15 @@ func (m *Machine) moved(ctx context.Context, t *tx, from MachineState, c Machine
 		_, err := exec(ctx, t, "UPDATE providers SET failure_streak = 0, failed_at = 0, held_until = 0, hold_reason = '' WHERE id = ?", m.ProviderID)
 		return err
 	case MachineFailed:
-		if c.Excused || c.By != "" {
-			return nil
+		if err := m.cordon(ctx, t); err != nil || c.Excused || c.By != "" {
+			return err
 		}
 		_, err := exec(ctx, t, "UPDATE providers SET failure_streak = failure_streak + 1, failed_at = ? WHERE id = ?", micros(now), m.ProviderID)
 		return err
 	case MachineDeleting:
 		return m.dropHost(ctx, t)
 	case MachineQuarantined:
-		_, err := exec(ctx, t, "UPDATE hosts SET cordoned = TRUE WHERE id = ?", m.HostID)
-		return err
+		return m.cordon(ctx, t)
 	case MachineDeleted:
 		if from != MachineQuarantined {
 			return nil
@@ -139,6 +144,15 @@ func (m *Machine) moved(ctx context.Context, t *tx, from MachineState, c Machine
 	default:
 	}
 	return nil
+}
+
+// cordon keeps new runners from what is no host of ours any more.
+func (m *Machine) cordon(ctx context.Context, t *tx) error {
+	if m.HostID == "" {
+		return nil
+	}
+	_, err := exec(ctx, t, "UPDATE hosts SET cordoned = TRUE WHERE id = ?", m.HostID)
+	return err
 }
 
 func (m *Machine) drain(ctx context.Context, t *tx, by string) error {

@@ -182,6 +182,18 @@ func (s *Store) NoteMachine(ctx context.Context, id string, in MachineState, p M
 	})
 }
 
+const selectFirstBusy = "SELECT busy_at FROM runners WHERE created_at >= ? AND host_id = ? AND busy_at > 0 ORDER BY created_at, id LIMIT 1"
+
+// FirstBusy is when the first of a host's runners that were created since a time, and had a job, got it; zero when none has.
+func (s *Store) FirstBusy(ctx context.Context, hostID string, since time.Time) (time.Time, error) {
+	scan := func(row scanner) (at time.Time, err error) { return at, row.Scan(intoTime(&at)) }
+	list, err := all(ctx, s.readers, scan, selectFirstBusy, micros(since), hostID)
+	if err != nil || len(list) == 0 {
+		return time.Time{}, errorf(err, "read the first job of host %s", hostID)
+	}
+	return list[0], nil
+}
+
 // SetMachineIdle starts a machine's idle clock, unless it runs, or stops it.
 func (s *Store) SetMachineIdle(ctx context.Context, id string, idle bool) error {
 	_, err := s.changeMachine(ctx, id, "update", func(_ context.Context, _ *tx, m *Machine, now time.Time) error {
