@@ -235,6 +235,7 @@ func joinMachine(ctx context.Context, t *tx, jt JoinToken, name string) (*Machin
 func (m *Machine) joinedAs(ctx context.Context, t *tx, hostID string, now time.Time) error {
 	before := *m
 	m.HostID, m.JoinedAt = hostID, now
+	fill(&m.BuiltAt, now) // its answer may come later than its guest
 	fill(&m.BootedAt, now)
 	return saveMachine(ctx, t, before, *m)
 }
