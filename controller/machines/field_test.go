@@ -197,6 +197,7 @@ func TestNoPathLeadsAroundTheChokePoint(t *testing.T) {
 			t.Run(edit+", "+path, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, rigOptions{})
+				r.reckless = edit != "protected"
 				m := r.one(store.MachineReady)
 				r.finish(-1)
 				change(r, m)

@@ -23,7 +23,7 @@ import (
 // operator with a reason.
 func TestAnyInterleavingKeepsThePromises(t *testing.T) {
 	t.Parallel()
-	for shard := range 2 {
+	for shard := range shards {
 		t.Run(strconv.Itoa(shard), func(t *testing.T) {
 			t.Parallel()
 			keys, err := secrets.LoadOrCreate(filepath.Join(t.TempDir(), "keys"))
@@ -61,6 +61,7 @@ func interleave(rt *rapid.T, path string, keys *secrets.Keyring) {
 	}
 	defer func() { _ = st.Close() }()
 	s := &story{rig: &rig{t: rt, world: world, st: st}, t: rt, made: map[string]string{}}
+	s.reckless = rapid.Bool().Draw(rt, "reckless")
 	s.begin(rigOptions{change: func(p *store.Provider) { p.MaxMachines, p.IdleTimeout = 4, 2*time.Minute }})
 	s.limits.MaxMachines = 5
 	defer func() {

@@ -39,22 +39,24 @@ type tester interface {
 // rig is a fleet that has no host but what it rents: a real store, a world, guests that boot from the drive they were given, and a
 // scheduler that places waiting jobs. Everything goes by the world's clock, and nothing happens but in tick.
 type rig struct {
-	t       tester
-	st      *store.Store
-	world   *fake.World
-	pool    store.Pool
-	row     store.Provider
-	limits  plan.Limits
-	jobs    int  // that wait
-	dead    bool // guests do not boot
-	leased  error
-	log     strings.Builder
-	m       *Manager
-	killIn  int // calls of a provider until the controller dies; 0 is never
-	kill    context.CancelFunc
-	ctx     context.Context // of the controller that runs now
-	metrics *metrics.Set
-	bus     *events.Bus
+	t      tester
+	st     *store.Store
+	world  *fake.World
+	pool   store.Pool
+	row    store.Provider
+	limits plan.Limits
+	jobs   int  // that wait
+	dead   bool // guests do not boot
+	// reckless has the provider destroy by number, as those did that destroyed others' machines: only we are careful.
+	reckless bool
+	leased   error
+	log      strings.Builder
+	m        *Manager
+	killIn   int // calls of a provider until the controller dies; 0 is never
+	kill     context.CancelFunc
+	ctx      context.Context // of the controller that runs now
+	metrics  *metrics.Set
+	bus      *events.Bus
 }
 
 type rigOptions struct {
@@ -148,6 +150,12 @@ func (d deadly) Create(ctx context.Context, m provider.Machine) (provider.Step, 
 
 func (d deadly) Delete(ctx context.Context, m provider.Machine) (provider.Step, error) {
 	defer d.called()
+	if d.r.reckless {
+		if _, there := d.r.world.Thing(m.Resource.ID); there {
+			op, err := d.r.world.Destroy(ctx, m.Mark, m.Resource.ID)
+			return provider.Step{Operation: op}, err
+		}
+	}
 	return d.Provider.Delete(ctx, m)
 }
 
