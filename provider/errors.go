@@ -18,7 +18,7 @@ var (
 	ErrInvalid = errors.New("the request is not acceptable")
 	// ErrQuota: there is no identity or no room left.
 	ErrQuota = errors.New("there is no room")
-	// ErrTransient: the request had no effect, since it was never sent or was turned away. Again later.
+	// ErrTransient: the request had no effect, since it was never sent, was turned away, or only reads. Again later.
 	ErrTransient = errors.New("it could not be asked")
 	// ErrUnknownOutcome: the request was sent and what became of it is not known. Inspect before anything else.
 	ErrUnknownOutcome = errors.New("what became of it is not known")

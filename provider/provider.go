@@ -37,9 +37,10 @@ type Provider interface {
 	// with m's mark, configures it, gives it the config drive and starts it. It may be called in
 	// any state that an earlier call, or its loss, has left behind, but not after Settle.
 	//
-	// ErrForeign says that something without m's mark holds the identity, ErrLocked that what holds
-	// it is still being made, or was when the making broke off, so that it cannot be said whose it
-	// is: neither was touched. ErrConflict says that m's image is not there. Never ErrNotFound.
+	// ErrForeign says that something without m's mark holds the identity, ErrLocked that it cannot be
+	// said whose what holds it is: it is still being made, or was when the making broke off, or the
+	// credential may not read this one thing. Neither was touched. ErrConflict says that m's image is
+	// not there. Never ErrNotFound.
 	Create(ctx context.Context, m Machine) (Step, error)
 	// Settle takes away what only the first boot needed: the config drive with its secrets. It is
 	// called once the machine has joined, and again until it is Done. It is Done, too, when nothing
@@ -50,7 +51,8 @@ type Provider interface {
 	// that nothing is. What is there and may not be read is ErrDenied.
 	Inspect(ctx context.Context, r Resource) (Found, error)
 	// List returns everything that carries a mark of this fleet, and foreign things that wear the
-	// names or numbers that only this fleet should. It may lag: absence from it proves nothing.
+	// names or numbers that only this fleet should. It may lag: absence from it proves nothing. It
+	// fails rather than leave out what it could not ask.
 	List(ctx context.Context) ([]Found, error)
 	// Delete takes the next step towards nothing being left of the machine, its config drive
 	// included, also where the machine itself is gone already or never was. Done only after an

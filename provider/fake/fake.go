@@ -72,15 +72,35 @@ func (p *Provider) Allocate(ctx context.Context, shape provider.Shape, taken []p
 	return p.w.Free(ctx, ids)
 }
 
+// errUnread is beside ErrDenied when something is there and only that may not be read.
+var errUnread = errors.New("something has the identity, and the credential may not read it")
+
+// read is what is under an identity. Where a refusal says nothing about whether anything is there, it asks whether the identity is held.
+func (p *Provider) read(ctx context.Context, id string) (provider.Found, error) {
+	f, err := p.w.Read(ctx, id)
+	if !errors.Is(err, provider.ErrDenied) {
+		return f, err
+	}
+	switch held, err := p.w.Held(ctx, id); {
+	case err != nil:
+		return provider.Found{}, err
+	case !held:
+		return provider.Found{}, fmt.Errorf("cannot read %s: %w", id, provider.ErrNotFound)
+	}
+	return provider.Found{}, fmt.Errorf("cannot read %s: %w: %w", id, errUnread, provider.ErrDenied)
+}
+
 // held is what the identity of m holds, if it is m: nothing is an empty answer and false.
 func (p *Provider) held(ctx context.Context, m provider.Machine) (provider.Found, bool, error) {
 	if m.Mark.Resource != m.Resource.ID || m.Mark.Fleet != p.w.o.Fleet || m.Mark.Machine == "" || m.Mark.Nonce == "" || m.Mark.Resource == "" {
 		return provider.Found{}, false, fmt.Errorf("cannot work on %q with the mark %+v: %w", m.Resource.ID, m.Mark, provider.ErrInvalid)
 	}
-	f, err := p.w.Read(ctx, m.Resource.ID)
+	f, err := p.read(ctx, m.Resource.ID)
 	switch {
 	case errors.Is(err, provider.ErrNotFound):
 		return provider.Found{}, false, nil
+	case errors.Is(err, errUnread):
+		return f, true, fmt.Errorf("cannot say whose %s is: %w: %s", m.Resource.ID, provider.ErrLocked, errUnread.Error())
 	case err != nil:
 		return provider.Found{}, false, err
 	case f.Incomplete && f.Mark == nil:
@@ -172,7 +192,7 @@ func (p *Provider) erase(ctx context.Context, m provider.Machine) (provider.Step
 
 // Inspect implements provider.Provider.
 func (p *Provider) Inspect(ctx context.Context, r provider.Resource) (provider.Found, error) {
-	return p.w.Read(ctx, r.ID)
+	return p.read(ctx, r.ID)
 }
 
 // List implements provider.Provider.

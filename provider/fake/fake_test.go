@@ -211,3 +211,37 @@ func TestHold(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+// Whatever goes wrong by chance, a machine is made once and nothing is left of it.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		w := fake.NewWorld(fake.Options{Seed: seed, Lag: 10 * time.Second, Took: map[fake.Request]time.Duration{fake.Make: 7 * time.Second, fake.Destroy: 3 * time.Second}})
+		w.Put(provider.Found{Resource: provider.Resource{ID: "9001"}, Name: "mine"})
+		w.Chaos(fake.Chaos{NotSent: 0.1, LostBefore: 0.1, LostAfter: 0.2, Locked: 0.1, Fail: 0.2})
+		m := machine("9000", "mac_1")
+		do := func(what string, call func(*fake.Provider) (provider.Step, error)) {
+			for range 1000 {
+				s, err := call(w.Provider())
+				if err == nil && s.Done {
+					return
+				}
+				if class := provider.Class(err); err != nil && !errors.Is(class, provider.ErrUnknownOutcome) && !errors.Is(class, provider.ErrTransient) && !errors.Is(class, provider.ErrLocked) {
+					t.Fatalf("seed %d: %s: %v", seed, what, err)
+				}
+				m.Operation = s.Operation
+				w.Advance(2 * time.Second)
+			}
+			t.Fatalf("seed %d: %s is never done", seed, what)
+		}
+		do("create", func(p *fake.Provider) (provider.Step, error) { return p.Create(t.Context(), m) })
+		if got, _ := w.Thing("9000"); !got.Carries(m.Mark) || got.Power != provider.PowerOn || len(w.Things()) != 2 {
+			t.Errorf("seed %d: made %+v of %+v", seed, got, w.Things())
+		}
+		do("settle", func(p *fake.Provider) (provider.Step, error) { return p.Settle(t.Context(), m) })
+		do("delete", func(p *fake.Provider) (provider.Step, error) { return p.Delete(t.Context(), m) })
+		if len(w.Things()) != 1 || len(w.Drives()) > 0 || len(w.ForeignTouched()) > 0 {
+			t.Errorf("seed %d: left %+v and %v, touched %+v", seed, w.Things(), w.Drives(), w.ForeignTouched())
+		}
+	}
+}

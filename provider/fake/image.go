@@ -36,7 +36,7 @@ func (w *World) stoodOn(t *thing) bool {
 	return false
 }
 
-// Stands says whether a machine stands on an image, with what a read of it answers.
+// stands says whether a machine stands on an image. It is part of what Read answers.
 func (w *World) stands(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,8 +65,10 @@ func (p *Provider) EnsureImage(ctx context.Context, img provider.Image) (provide
 		return provider.Step{}, fmt.Errorf("cannot import an image with the hash %q: %w", img.SHA256, provider.ErrInvalid)
 	}
 	mark := p.w.imageMark(img.SHA256)
-	switch f, err := p.w.Read(ctx, mark.Resource); {
+	switch f, err := p.read(ctx, mark.Resource); {
 	case errors.Is(err, provider.ErrNotFound):
+	case errors.Is(err, errUnread):
+		return provider.Step{}, fmt.Errorf("cannot use %s, which is being made: %w", mark.Resource, provider.ErrLocked)
 	case err != nil:
 		return provider.Step{}, err
 	case f.Incomplete:
@@ -113,7 +115,7 @@ func (p *Provider) PruneImages(ctx context.Context, keep provider.Image) (provid
 		if !old.Template || old.Mark == nil || old.Mark.Nonce == keep.SHA256 || !old.Carries(p.w.imageMark(old.Mark.Nonce)) {
 			continue
 		}
-		f, err := p.w.Read(ctx, old.Resource.ID) // the list may be old
+		f, err := p.read(ctx, old.Resource.ID) // the list may be old
 		switch {
 		case errors.Is(err, provider.ErrNotFound):
 			continue

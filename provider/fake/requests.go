@@ -17,13 +17,25 @@ import (
 func (w *World) Read(ctx context.Context, id string) (f provider.Found, err error) {
 	err = w.do(ctx, Read, id, func() error {
 		t := w.things[id]
-		if t == nil {
+		switch {
+		case !w.visible(t):
+			return provider.ErrDenied
+		case t == nil:
 			return provider.ErrNotFound
 		}
 		f = t.show()
 		return nil
 	})
 	return f, err
+}
+
+// Held says whether anything has an identity, also what may not be read.
+func (w *World) Held(ctx context.Context, id string) (held bool, err error) {
+	err = w.do(ctx, Free, id, func() error {
+		held = w.things[id] != nil
+		return nil
+	})
+	return held, err
 }
 
 // Index returns what was there not longer ago than Options.Lag.
@@ -42,7 +54,9 @@ func (w *World) Index(ctx context.Context) (all []provider.Found, err error) {
 func (w *World) look() {
 	w.seen, w.seenAt = nil, w.now()
 	for _, id := range w.sorted() {
-		w.seen = append(w.seen, w.things[id].show())
+		if t := w.things[id]; w.visible(t) {
+			w.seen = append(w.seen, t.show())
+		}
 	}
 }
 
@@ -75,7 +89,7 @@ func (w *World) full() bool {
 			n++
 		}
 	}
-	return w.o.Limit > 0 && n >= w.o.Limit
+	return w.filled || w.o.Limit > 0 && n >= w.o.Limit
 }
 
 // Task returns how an operation goes.
@@ -130,6 +144,8 @@ func (w *World) change(ctx context.Context, kind Request, by provider.Mark, id s
 	return w.do(ctx, kind, id, func() error {
 		t := w.things[id]
 		switch {
+		case !w.visible(t):
+			return provider.ErrDenied
 		case t == nil:
 			return provider.ErrNotFound
 		case t.found.Locked != "":
@@ -151,7 +167,7 @@ func (w *World) Configure(ctx context.Context, by provider.Mark, id string) erro
 	})
 }
 
-// Ready says whether a machine was configured. It is part of what Read answers and no request of its own.
+// ready says whether a machine was configured. It is part of what Read answers and no request of its own.
 func (w *World) ready(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,8 +1,6 @@
 package fake
 
 import (
-	"cmp"
-
 	"github.com/zoomies-fleet/zoomies/provider"
 )
 
@@ -102,12 +100,12 @@ func (w *World) Forget() {
 	}
 }
 
-// Limit sets how many things there may be that are no images; 0 is no limit.
-func (w *World) Limit(n int) {
+// Fill leaves no room for another machine, or makes room again.
+func (w *World) Fill(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.o.Limit = n
+	w.filled = on
 }
 
 // Fleet is whose world it is.
-func (w *World) Fleet() string { return cmp.Or(w.o.Fleet, "fleet") }
+func (w *World) Fleet() string { return w.o.Fleet }

@@ -27,6 +27,9 @@ type Options struct {
 	Zones []string         // nil is one, "z1"
 	Names string           // prefix that only this fleet's names should have; empty is "zoomies-"
 	Limit int              // of things that are no images; 0 is none
+	// Blind says that the credential sees only what carries the fleet's mark, as a token of one resource pool does: a read of
+	// anything else, of what is half made and of nothing is refused alike.
+	Blind bool
 	// Lag is how old what List shows may be.
 	Lag time.Duration
 	// Took is how long each kind of operation takes. Those it does not name take no time, but
@@ -58,6 +61,7 @@ type World struct {
 	seen     []provider.Found // what List showed last, and
 	seenAt   time.Time        // when; zero is never
 	frozen   bool
+	filled   bool
 }
 
 // thing is a resource: a machine, an image or somebody else's.
@@ -198,6 +202,14 @@ func (t *thing) show() provider.Found {
 		f.Mark = &m
 	}
 	return f
+}
+
+// visible says whether the credential may see what has an identity. The caller holds mu.
+func (w *World) visible(t *thing) bool {
+	if !w.o.Blind {
+		return true
+	}
+	return t != nil && !t.found.Incomplete && t.mark != nil && t.mark.Fleet == w.o.Fleet
 }
 
 // put adds a thing. The caller holds mu.
