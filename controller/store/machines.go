@@ -15,7 +15,8 @@ const machineColumns columns = `id, provider_id, name, state, state_at, message,
 const (
 	selectMachine = "SELECT " + string(machineColumns) + " FROM machines"
 	// liveMachine is the condition that the index of live machines serves.
-	liveMachine = "state <> 'deleted'"
+	liveMachine        = "state <> 'deleted'"
+	selectLiveMachines = selectMachine + " WHERE " + liveMachine + " ORDER BY created_at, id"
 	// unprovedMachine is a live machine with an identity of which the provider has said nothing since a time.
 	unprovedMachine = liveMachine + " AND state <> 'quarantined' AND resource_id <> '' AND proved_at <= ?"
 )
