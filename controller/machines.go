@@ -47,7 +47,11 @@ func (c *Controller) machineDemand(ctx context.Context) (machines.Demand, error)
 		names[p.ID] = p.Name
 	}
 	p := scheduler.Decide(snap)
-	d := machines.Demand{Coming: map[string]int{}}
+	d := machines.Demand{Coming: map[string]int{}, Closed: map[string]bool{}}
+	for i := range snap.Hosts {
+		h := &snap.Hosts[i]
+		d.Closed[h.ID] = h.DiskFull() || snap.Now.Sub(h.LastHeartbeat) >= snap.Tunables.HeartbeatTimeout
+	}
 	for _, a := range p.Actions {
 		if a.Kind == scheduler.Create {
 			d.Coming[a.HostID]++

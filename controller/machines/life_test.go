@@ -51,8 +51,7 @@ func TestCauses(t *testing.T) {
 		to    store.MachineState
 	}{
 		{"no identity is left", store.MachinePlanned, func(r *rig, _ store.Machine) {
-			r.world.Put(provider.Found{Resource: provider.Resource{ID: "9050"}})
-			r.world.Limit(1)
+			r.world.Fill(true)
 		}, store.MachineFailed},
 		{"a human has taken the identity", store.MachineCreating, func(r *rig, m store.Machine) {
 			r.world.Replace(m.ResourceID, nil)

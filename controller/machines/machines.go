@@ -54,7 +54,8 @@ type Guest struct {
 // Demand is what the scheduler lacks and what it is about to do, both of one moment.
 type Demand struct {
 	Needs  []plan.Need
-	Coming map[string]int // runners that are about to be placed, by host
+	Coming map[string]int  // runners that are about to be placed, by host
+	Closed map[string]bool // hosts that take no runner, cordoned or not: silent, or with a full disk
 }
 
 // Options make a Manager. Everything but Image, Lose, Changed, Bus, Metrics, Now and Logger is needed.

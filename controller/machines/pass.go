@@ -83,7 +83,7 @@ func (g *Manager) hosts(ctx context.Context, demand Demand) (map[string]*plan.Ho
 	}
 	hosts := make(map[string]*plan.Host, len(rows))
 	for _, h := range rows {
-		hosts[h.ID] = &plan.Host{LostAt: h.LostAt, Coming: demand.Coming[h.ID]}
+		hosts[h.ID] = &plan.Host{LostAt: h.LostAt, Coming: demand.Coming[h.ID], Closed: demand.Closed[h.ID]}
 	}
 	for _, r := range live {
 		if h := hosts[r.HostID]; h != nil {

@@ -164,6 +164,7 @@ func (s *story) judge(act string, before moment) {
 func (s *story) end() {
 	ctx := s.t.Context()
 	s.world.Mend()
+	s.world.Fill(false)
 	s.dead, s.jobs, s.killIn = false, 0, 0
 	s.start()
 	s.check(s.st.ResumeProvider(ctx, s.row.ID))
@@ -268,7 +269,7 @@ func (s *story) acts() map[string]func() {
 		"on":      func() { s.world.PowerOn(thing()) },
 		"protect": func() { s.world.Protect(thing(), rapid.Bool().Draw(s.t, "on")) },
 		"lock":    func() { s.world.Lock(thing(), rapid.SampledFrom([]string{"", "backup"}).Draw(s.t, "lock")) },
-		"limit":   func() { s.world.Limit(rapid.IntRange(0, 5).Draw(s.t, "limit")) },
+		"limit":   func() { s.world.Fill(rapid.Bool().Draw(s.t, "full")) },
 		"drain": func() {
 			if m, ok := some(store.MachineReady); ok {
 				_, _ = s.m.Drain(ctx, m.ID, "ada")

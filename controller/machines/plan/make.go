@@ -121,6 +121,9 @@ func (w *work) due(since time.Time, limit time.Duration) bool {
 func (w *work) judge(m *unit) {
 	act := func(k Kind, format string, args ...any) {
 		m.doomed = true
+		if m.from != nil && coming(m.State) {
+			m.from.trying--
+		}
 		w.do(Action{Kind: k, MachineID: m.ID, ProviderID: m.ProviderID, Reason: fmt.Sprintf(format, args...)})
 	}
 	switch m.State {

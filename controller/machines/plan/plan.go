@@ -126,6 +126,7 @@ type Host struct {
 	Runners int // live ones on it
 	Coming  int // that the scheduler is about to place on it
 	LostAt  time.Time
+	Closed  bool // it takes no runner, cordoned or not: its agent is silent, or its disk full
 }
 
 // Need is runner slots that a pool wants and no host has.

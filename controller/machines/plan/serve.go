@@ -111,7 +111,7 @@ func (m *unit) unfit(n Need) string {
 func (w *work) reversible(n Need) *unit {
 	for _, m := range w.machines {
 		if m.State == draining && m.DrainedBy == "" && !m.Cordoned && !m.doomed && !m.kept && m.Host != nil && m.Host.LostAt.IsZero() &&
-			m.room() > 0 && m.unfit(n) == "" {
+			!m.Host.Closed && m.room() > 0 && m.unfit(n) == "" {
 			return m
 		}
 	}
