@@ -151,7 +151,10 @@ func (d deadly) Create(ctx context.Context, m provider.Machine) (provider.Step, 
 func (d deadly) Delete(ctx context.Context, m provider.Machine) (provider.Step, error) {
 	defer d.called()
 	if d.r.reckless {
-		if _, there := d.r.world.Thing(m.Resource.ID); there {
+		if x, there := d.r.world.Thing(m.Resource.ID); there && x.Power == provider.PowerOn {
+			op, err := d.r.world.Stop(ctx, m.Mark, m.Resource.ID)
+			return provider.Step{Operation: op}, err
+		} else if there {
 			op, err := d.r.world.Destroy(ctx, m.Mark, m.Resource.ID)
 			return provider.Step{Operation: op}, err
 		}
