@@ -315,3 +315,26 @@ func TestAProviderThatHangsHoldsUpNoOther(t *testing.T) {
 	stop()
 	<-done
 }
+
+// A step that changes nothing, however often it is taken, is not taken without end.
+func TestAStepThatIsRefusedIsNotRepeatedWithoutEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigOptions{})
+	m := r.one(store.MachineBootstrapping)
+	r.boot()
+	r.place()
+	for range 3 {
+		r.jobs++
+		r.place()
+	}
+	m, err := r.st.Machine(t.Context(), m.ID)
+	r.check(err)
+	r.check(r.m.fail(t.Context(), m, store.MachineChange{Message: "given up although it has joined"}))
+	before := len(r.world.Requests())
+	r.work() // it exists, and its runners keep it from being deleted
+	if n := len(r.world.Requests()) - before; n > 2*maxSteps {
+		t.Errorf("it asked %d times in one moment", n)
+	}
+	r.finish(-1)
+	r.until("it is deleted", func() bool { return r.was(m.ID, store.MachineDeleted) })
+}

@@ -31,6 +31,8 @@ const (
 	CallLimit = 2 * time.Minute
 	// ImageLimit bounds one step towards an image, which may be an upload.
 	ImageLimit = 30 * time.Minute
+	// maxSteps bounds how many steps are taken for a machine without a pause.
+	maxSteps = 20
 	// perProvider is how many calls are made at one provider at once.
 	perProvider = 8
 )
@@ -96,6 +98,7 @@ type Manager struct {
 	giveUps map[string]string   // machines that exceeded a limit, and which
 	reviews map[string][]Review // by provider: what its last sweep found
 	unmet   []plan.Unmet
+	names   map[string]string // of providers
 }
 
 // link is a connection for one version of a provider's row.

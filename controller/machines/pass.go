@@ -240,12 +240,13 @@ func (g *Manager) moved(m store.Machine) {
 	g.Bus.Publish(events.MachineChanged, m.ID)
 	g.mu.Lock()
 	delete(g.giveUps, m.ID)
+	name := g.names[m.ProviderID]
 	g.mu.Unlock()
 	switch m.State {
 	case store.MachineBootstrapping:
 		g.Metrics.Observe(metrics.MachineStage, m.StateAt.Sub(m.CreatedAt), metrics.StagePlannedToCreated)
 	case store.MachineFailed:
-		g.Metrics.Inc(metrics.MachinesFailed, m.ProviderID)
+		g.Metrics.Inc(metrics.MachinesFailed, name)
 		g.Bus.Publish(events.ProviderChanged, m.ProviderID) // its count of failures
 	case store.MachineReady:
 		if m.StateAt.Equal(m.ReadyAt) {
@@ -263,13 +264,16 @@ func (g *Manager) moved(m store.Machine) {
 
 // count sets the gauges.
 func (g *Manager) count(rows []store.Provider, machines []store.Machine) {
+	names := make(map[string]string, len(rows))
 	g.Metrics.Reset(metrics.Machines)
 	g.Metrics.Reset(metrics.ProviderHeld)
-	names := map[string]string{}
 	for _, r := range rows {
 		names[r.ID] = r.Name
 		g.Metrics.Set(metrics.ProviderHeld, max(0, r.HeldUntil.Sub(g.Now()).Seconds()), r.Name)
 	}
+	g.mu.Lock()
+	g.names = names
+	g.mu.Unlock()
 	for _, m := range machines {
 		g.Metrics.Add(metrics.Machines, 1, names[m.ProviderID], string(m.State))
 	}

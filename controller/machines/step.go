@@ -66,7 +66,7 @@ func works(m store.Machine) bool {
 // work takes steps for a machine until it has to wait. It says how long, and whether its state changed.
 func (g *Manager) work(ctx context.Context, id string) (time.Duration, bool, error) {
 	moved := false
-	for {
+	for range maxSteps {
 		m, err := g.Store.Machine(ctx, id)
 		if err != nil {
 			return 0, moved, ignoreMoved(err)
@@ -89,6 +89,7 @@ func (g *Manager) work(ctx context.Context, id string) (time.Duration, bool, err
 			return wait, moved, nil
 		}
 	}
+	return pollWait, moved, nil // so many steps that change nothing are no progress
 }
 
 // note shows what keeps a machine from its next step.

@@ -89,7 +89,7 @@ var Table = []Def{
 	{OrphansReaped, Counter, "Registrations at GitHub that no runner explained and that were deleted.", nil},
 	{Machines, Gauge, "Rented machines that are not deleted, by provider and state.", []string{"provider", "state"}},
 	{MachineStage, Histogram, "Seconds that a rented machine spends in each stage on its way to its first job.", []string{"stage"}},
-	{MachinesFailed, Counter, "Rented machines that were given up before they were hosts, by the ID of their provider.", []string{"provider"}},
+	{MachinesFailed, Counter, "Rented machines that were given up before they were hosts, by provider.", []string{"provider"}},
 	{ProviderHeld, Gauge, "Seconds until a provider that stands down after failures makes machines again, by provider.", []string{"provider"}},
 	{Problems, Gauge, "Problems that stand now, by code.", []string{"code"}},
 }
