@@ -320,13 +320,11 @@ func TestAProviderThatHangsHoldsUpNoOther(t *testing.T) {
 func TestAStepThatIsRefusedIsNotRepeatedWithoutEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigOptions{})
+	r.dead = true
 	m := r.one(store.MachineBootstrapping)
+	r.dead = false
 	r.boot()
 	r.place()
-	for range 3 {
-		r.jobs++
-		r.place()
-	}
 	m, err := r.st.Machine(t.Context(), m.ID)
 	r.check(err)
 	r.check(r.m.fail(t.Context(), m, store.MachineChange{Message: "given up although it has joined"}))
