@@ -34,6 +34,11 @@ demo: deps build ## Watch jobs run in real containers, against a simulated GitHu
 test: deps contract build bin/podman-daemon.tar bin/apidiff ## Run every test, the end-to-end ones with Podman too
 	go test -timeout 20m $(TEST)
 
+.PHONY: test-long
+RUNS ?= 10000
+test-long: ## Rent and give back machines RUNS (10000) times while everything goes wrong
+	ZOOMIES_RUNS=$(RUNS) go test -count=1 -timeout 4h -run TestAnyInterleaving -v ./controller/machines
+
 ##@ Work on the code
 
 .PHONY: deps

@@ -16,6 +16,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/events"
 	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/machines"
 	"github.com/zoomies-fleet/zoomies/controller/metrics"
 	"github.com/zoomies-fleet/zoomies/controller/problems"
 	"github.com/zoomies-fleet/zoomies/controller/relay"
@@ -54,6 +55,8 @@ type Options struct {
 	Reload func(context.Context) (Settings, error)
 	// Findings are what is questionable about the settings that this controller runs with.
 	Findings []config.Finding
+	// Machines has machines rented; nil rents none.
+	Machines *Machines
 	Now      func() time.Time
 	Logger   *slog.Logger
 }
@@ -93,7 +96,8 @@ type Controller struct {
 	asking   *crew // jobs in doubt (see exits.go)
 	exits    *exits
 	links    *links
-	relay    *relay.Hub // output of runners that somebody watches
+	relay    *relay.Hub        // output of runners that somebody watches
+	rented   *machines.Manager // nil where no machines are rented
 
 	passMu   sync.Mutex // one pass at a time: two would each create what one decided
 	scrapeMu sync.Mutex // one scrape of the metrics at a time
@@ -130,6 +134,9 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		asking: newCrew(o.Now, 1), exits: newExits(), links: newLinks(),
 	}
 	c.Apply(o.Settings)
+	if o.Machines != nil {
+		c.rented = c.newManager(*o.Machines)
+	}
 	c.relay = relay.New(c.nobodyWatches)
 	c.problems = problems.NewSet(o.Now, c.problemChanged)
 	c.problems.RaiseFindings(o.Findings)
@@ -174,6 +181,9 @@ func (c *Controller) Run(ctx context.Context) error {
 		func(ctx context.Context) { c.queue.Reap(ctx, c.taskRequeued, c.taskDropped) },
 	} {
 		g.Go(func() error { l(master); return nil })
+	}
+	if c.rented != nil {
+		g.Go(func() error { c.rented.Run(master); return nil })
 	}
 	g.Go(func() error { c.leaseLoop(ctx, resign); return nil })
 	c.reconcile.Set()

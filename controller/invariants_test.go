@@ -8,6 +8,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/agent/protocol"
 	"github.com/zoomies-fleet/zoomies/controller/config"
 	"github.com/zoomies-fleet/zoomies/controller/github"
+	"github.com/zoomies-fleet/zoomies/controller/machines"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 	"github.com/zoomies-fleet/zoomies/controller/tasks"
 )
@@ -99,6 +100,37 @@ func TestInvariantsRetention(t *testing.T) {
 	}
 	if github.MintsPerMinute >= 166 {
 		t.Errorf("%d mints a minute reach GitHub's own ceiling", github.MintsPerMinute)
+	}
+}
+
+// A machine is given longer at each stage than what it waits for there, and its traces outlive whatever may still come of it.
+func TestInvariantsMachines(t *testing.T) {
+	t.Parallel()
+	s := DefaultSettings()
+	l := s.Machines
+	check(t, []relation{
+		{"create limit > several calls", l.Create - time.Second, 3 * machines.CallLimit, "one call that hangs must not be the end of a machine"},
+		{"delete limit > create limit", l.Delete, l.Create, "what was half made may have to be waited for before it can be deleted"},
+		{"join token ≥ the stages that it is for", machines.TokenLife(l), l.Create + l.Boot + l.Enrol, "a machine that is still waited for must be able to join"},
+		{"and no longer", l.Create + l.Boot + l.Enrol, machines.TokenLife(l), "a secret that lies on a drive must be short"},
+		{"a failed machine stays > two calls", l.Failed - time.Second, 2 * machines.CallLimit, "a create whose answer was lost may still take effect"},
+		{"a lost host's machine stays > host lost", l.Lost - time.Second, HostLostAfter, "a host that is back within minutes must find its machine"},
+		{"enrol limit > a slow heartbeat", l.Enrol - time.Second, s.Scheduler.HeartbeatTimeout, "a guest that tries again must have the time to"},
+		{"tombstone > sweep", machines.Tombstone - time.Second, machines.SweepInterval, "a list that is late must not give an identity to another"},
+		{"history ≥ tombstone", s.HistoryRetention, machines.Tombstone, "a tombstone is a row"},
+		{"longest rest ≥ first", l.MaxStandDown, l.StandDown, "rests widen"},
+		{"sweeps as set", s.SweepInterval, machines.SweepInterval, "the settings' idea of it"},
+		{"interval ≤ sweep", machines.SweepInterval, machines.Interval, "the net must be finer than the sweep"},
+	})
+	cfg, err := config.Load(config.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := SettingsOf(cfg); got.Machines != l || got.SweepInterval != s.SweepInterval {
+		t.Errorf("the settings' defaults are %+v, the planner's %+v", got.Machines, l)
+	}
+	if l.Enabled || l.MaxMachines != 0 {
+		t.Error("a fleet that nobody has configured must rent nothing")
 	}
 }
 

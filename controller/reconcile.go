@@ -50,6 +50,9 @@ func (c *Controller) pass(ctx context.Context) (time.Duration, error) {
 	c.noteWaiting(plan)
 	c.observe(snap, plan)
 	c.say(snap, plan)
+	if c.rented != nil {
+		c.rented.Wake()
+	}
 	c.metrics.Observe(metrics.ReconcileSeconds, c.now().Sub(start))
 	return c.nextLook(snap, plan), err
 }

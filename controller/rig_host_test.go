@@ -59,6 +59,14 @@ func (r *rig) hostVia(name string, capacity int, via protocol.Controller) {
 	h.start()
 }
 
+// guest is a rented machine that boots: its agent joins with the token that its drive holds.
+func (r *rig) guest(name, token string, capacity int) {
+	r.t.Helper()
+	h := &testHost{r: r, name: name, capacity: capacity, engine: newEngine(r), link: &wire{r: r}, state: filepath.Join(r.dir, name+".json"), token: token}
+	r.hosts = append(r.hosts, h)
+	h.start()
+}
+
 // start starts the host's agent, for the first time or again.
 func (h *testHost) start() {
 	h.r.t.Helper()

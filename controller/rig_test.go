@@ -34,18 +34,19 @@ func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 // rig is a whole fleet without containers: a store, a controller with its HTTP handler, a simulated GitHub, and hosts
 // with real agents whose workloads are goroutines. Its nets are an hour apart, so that what an event missed is missed.
 type rig struct {
-	t     *testing.T
-	gh    *simgithub.Server
-	st    *store.Store
-	clock *clock
-	log   *logBuffer
-	http  *http.Client // of the GitHub clients and of the runners
-	web   *httptest.Server
-	front atomic.Pointer[http.Handler] // what web serves; nil while the controller is down
-	set   Settings
-	still bool
-	mint  *github.Governor
-	dir   string // of the hosts' state files
+	t        *testing.T
+	gh       *simgithub.Server
+	st       *store.Store
+	clock    *clock
+	log      *logBuffer
+	http     *http.Client // of the GitHub clients and of the runners
+	web      *httptest.Server
+	front    atomic.Pointer[http.Handler] // what web serves; nil while the controller is down
+	set      Settings
+	still    bool
+	machines *Machines
+	mint     *github.Governor
+	dir      string // of the hosts' state files
 
 	mu    sync.Mutex
 	ctl   *Controller
@@ -57,6 +58,7 @@ type rig struct {
 type rigOptions struct {
 	settings func(*Settings)
 	latency  time.Duration // of GitHub's answers
+	machines *Machines     // that are rented
 	still    bool          // the controller's loops do not run: it only takes in what it is told
 }
 
@@ -65,7 +67,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: &clock{}, log: &logBuffer{}, http: github.NewHTTPClient(), set: DefaultSettings(), dir: t.TempDir()}
 	r.set.Tick, r.set.PollFallback, r.set.PollInterval, r.set.JobRecheck = time.Hour, false, time.Hour, time.Hour
-	r.still = o.still
+	r.still, r.machines = o.still, o.machines
 	r.set.HeartbeatInterval = 100 * time.Millisecond
 	if o.settings != nil {
 		o.settings(&r.set)
@@ -112,7 +114,7 @@ func (r *rig) logger() *slog.Logger {
 func (r *rig) startController() {
 	r.t.Helper()
 	c, err := New(r.t.Context(), Options{
-		Store: r.st, Settings: r.set, Version: "test", Now: r.clock.now, Logger: r.logger(), Holder: store.Holder{ID: store.NewID("hld_"), Host: "test"},
+		Store: r.st, Settings: r.set, Version: "test", Machines: r.machines, Now: r.clock.now, Logger: r.logger(), Holder: store.Holder{ID: store.NewID("hld_"), Host: "test"},
 		GitHub: func(in store.Installation) (github.API, error) {
 			return github.NewClient(github.Config{
 				BaseURL: in.BaseURL, AppID: in.AppID, InstallationID: in.InstallationID, Account: in.Account,

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/config"
+	"github.com/zoomies-fleet/zoomies/controller/machines"
+	"github.com/zoomies-fleet/zoomies/controller/machines/plan"
 	"github.com/zoomies-fleet/zoomies/controller/scheduler"
 )
 
@@ -22,6 +24,8 @@ type Settings struct {
 	JobRecheck        time.Duration
 	MaxWebhookBody    int64
 	HistoryRetention  time.Duration // ended rows older than this are pruned
+	Machines          plan.Limits
+	SweepInterval     time.Duration // of a provider
 }
 
 // DefaultSettings are the settings of a fleet nobody has configured.
@@ -37,6 +41,8 @@ func DefaultSettings() Settings {
 		JobRecheck:        5 * time.Minute,
 		MaxWebhookBody:    5 << 20,
 		HistoryRetention:  14 * 24 * time.Hour,
+		Machines:          plan.DefaultLimits(),
+		SweepInterval:     machines.SweepInterval,
 	}
 }
 
@@ -55,6 +61,13 @@ func SettingsOf(cfg *config.Config) Settings {
 	s.PollFallback = cfg.GitHub.PollFallback
 	s.PollInterval = cfg.GitHub.PollInterval
 	s.JobRecheck = cfg.GitHub.JobRecheck
+	s.Machines.Enabled = cfg.Provider.Enabled
+	s.Machines.MaxMachines = cfg.Provider.MaxMachines
+	s.Machines.Create = cfg.Provider.CreateTimeout
+	s.Machines.Boot = cfg.Provider.BootTimeout
+	s.Machines.Enrol = cfg.Provider.EnrolTimeout
+	s.Machines.Delete = cfg.Provider.DeleteTimeout
+	s.SweepInterval = cfg.Provider.SweepInterval
 	return s
 }
 
@@ -65,6 +78,9 @@ func (c *Controller) Apply(s Settings) {
 	c.reconcile.Set()
 	c.provision.Set()
 	c.poll.Set()
+	if c.rented != nil {
+		c.rented.Wake()
+	}
 }
 
 // settings are the settings as they are now. A pass that needs several that belong together reads them once. They are shared: not to

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"reflect"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -11,8 +12,24 @@ import (
 	"github.com/zoomies-fleet/zoomies/controller/store"
 )
 
-// changed is a value of each kind of setting that is no setting's default.
-var changed = map[config.Kind]string{config.Bool: "false", config.Int: "7", config.Duration: "77s", config.Map: "A=b"}
+// changed is a value that a setting may have and does not have by default; none for a kind that has no such.
+func changed(s config.Setting) (string, bool) {
+	switch s.Kind {
+	case config.Bool:
+		return strconv.FormatBool(s.Default != "true"), true
+	case config.Int:
+		return "7", true
+	case config.Duration:
+		if least, err := time.ParseDuration(s.Floor); err == nil && least > 77*time.Second {
+			return (least + time.Second).String(), true
+		}
+		return "77s", true
+	case config.Map:
+		return "A=b", true
+	default:
+		return "", false
+	}
+}
 
 // What the registry calls live must be what Apply can change, and nothing else: the reference page promises it.
 func TestLiveSettingsAreThoseThatCanBeApplied(t *testing.T) {
@@ -27,7 +44,7 @@ func TestLiveSettingsAreThoseThatCanBeApplied(t *testing.T) {
 	}
 	plain := load(nil)
 	for _, s := range config.Registry() {
-		v, ok := changed[s.Kind]
+		v, ok := changed(s)
 		if !ok || s.Early {
 			if s.Effect == config.Live {
 				t.Errorf("%s is live, and this test has no value for its kind", s.Key)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zoomies-fleet/zoomies/client"
+	"github.com/zoomies-fleet/zoomies/cmd/zoomies/agentcmd"
 	"github.com/zoomies-fleet/zoomies/gateway"
 	"github.com/zoomies-fleet/zoomies/gateway/install"
 )
@@ -40,7 +41,7 @@ func gatewayRunCommand() *cobra.Command {
 			if quiet {
 				level = "warn"
 			}
-			log, err := newLogger(os.Stderr, level, "text")
+			log, err := agentcmd.NewLogger(os.Stderr, level, "text")
 			if err != nil {
 				return err
 			}

@@ -27,6 +27,7 @@ type Config struct {
 	Scheduler Scheduler `koanf:"scheduler"`
 	Agent     Agent     `koanf:"agent"`
 	Runners   Runners   `koanf:"runners"`
+	Provider  Provider  `koanf:"provider"`
 
 	file    string // the file that was read; empty for none
 	sources map[string]Source
@@ -101,6 +102,17 @@ type Runners struct {
 	CreateTimeout time.Duration     `koanf:"create_timeout"`
 	DockerWait    time.Duration     `koanf:"docker_wait"`
 	Env           map[string]string `koanf:"env"`
+}
+
+// Provider is how machines are rented.
+type Provider struct {
+	Enabled       bool          `koanf:"enabled"`
+	MaxMachines   int           `koanf:"max_machines"`
+	CreateTimeout time.Duration `koanf:"create_timeout"`
+	BootTimeout   time.Duration `koanf:"boot_timeout"`
+	EnrolTimeout  time.Duration `koanf:"enrol_timeout"`
+	DeleteTimeout time.Duration `koanf:"delete_timeout"`
+	SweepInterval time.Duration `koanf:"sweep_interval"`
 }
 
 // DatabaseFile is the path of the database.

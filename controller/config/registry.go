@@ -214,6 +214,35 @@ var registry = []Setting{
 		Key: "runners.env", Kind: Map, Effect: Live, Group: "Runners",
 		Summary: "Environment of every runner. A pool's own environment goes before it. Every job can read it: no secrets.",
 	},
+
+	{
+		Key: "provider.enabled", Kind: Bool, Default: "false", Effect: Live, Group: "Rented machines",
+		Summary: "Rents machines from the providers when the hosts that there are have no room. Off, no machine is made; those that there are go on, and are given back as ever.",
+	},
+	{
+		Key: "provider.max_machines", Kind: Int, Default: "0", Floor: "0", Ceiling: "1000", Effect: Live, Group: "Rented machines",
+		Summary: "Most rented machines that exist at once, of all providers together. 0 rents nothing. Each provider has a limit of its own beside it.",
+	},
+	{
+		Key: "provider.create_timeout", Kind: Duration, Default: "30m", Floor: "5m", Ceiling: "4h", Effect: Live, Group: "Rented machines",
+		Summary: "How long a machine may take from its row until it is powered on. Then it is given up, once it is known what became of it.",
+	},
+	{
+		Key: "provider.boot_timeout", Kind: Duration, Default: "10m", Floor: "1m", Ceiling: "1h", Effect: Live, Group: "Rented machines",
+		Summary: "How long a machine may take from its power-on until it is first heard from.",
+	},
+	{
+		Key: "provider.enrol_timeout", Kind: Duration, Default: "5m", Floor: "1m", Ceiling: "1h", Effect: Live, Group: "Rented machines",
+		Summary: "How long a machine that has been heard from may take to join.",
+	},
+	{
+		Key: "provider.delete_timeout", Kind: Duration, Default: "1h", Floor: "10m", Ceiling: "24h", Effect: Live, Group: "Rented machines",
+		Summary: "How long a machine may take to be proved gone. Then it is quarantined: an operator has to look.",
+	},
+	{
+		Key: "provider.sweep_interval", Kind: Duration, Default: "10m", Floor: "1m", Ceiling: "1h", Effect: Live, Group: "Rented machines",
+		Summary: "Time between two comparisons of what is at a provider with the machines that are known.",
+	},
 }
 
 var byKey = func() map[string]Setting {

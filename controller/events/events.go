@@ -15,6 +15,8 @@ const (
 	PoolChanged         Kind = "pool.changed"
 	InstallationChanged Kind = "installation.changed"
 	ProblemsChanged     Kind = "problems.changed" // the list of what stands; it has no ID
+	ProviderChanged     Kind = "provider.changed"
+	MachineChanged      Kind = "machine.changed"
 	TaskWritten         Kind = "task.written"
 )
 

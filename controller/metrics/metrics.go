@@ -46,6 +46,10 @@ const (
 	GitHubHeld       = "zoomies_github_hold_seconds"
 	OrphansReaped    = "zoomies_registrations_reaped_total"
 	Problems         = "zoomies_problems"
+	Machines         = "zoomies_machines"
+	MachineStage     = "zoomies_machine_stage_seconds"
+	MachinesFailed   = "zoomies_machines_failed_total"
+	ProviderHeld     = "zoomies_provider_hold_seconds"
 )
 
 // Stages of a job's way, the values of the label "stage" of zoomies_stage_seconds.
@@ -54,6 +58,15 @@ const (
 	StageTaskToContainer       = "task_to_container"
 	StageContainerToRegistered = "container_to_registered"
 	StageQueuedToRunning       = "queued_to_running"
+)
+
+// Stages of a rented machine's way, the values of the label "stage" of zoomies_machine_stage_seconds.
+const (
+	StageDemandToPlanned  = "demand_to_planned"
+	StagePlannedToCreated = "planned_to_created"
+	StageCreatedToBooted  = "created_to_booted"
+	StageBootedToJoined   = "booted_to_joined"
+	StageJoinedToFirstJob = "joined_to_first_job"
 )
 
 // Table is every metric of the controller.
@@ -74,6 +87,10 @@ var Table = []Def{
 	{GitHubErrors, Counter, "Failed calls to GitHub, by class (limit, unauthorized, unknown, other).", []string{"class"}},
 	{GitHubHeld, Gauge, "Seconds until GitHub lets an installation call again, by installation.", []string{"installation"}},
 	{OrphansReaped, Counter, "Registrations at GitHub that no runner explained and that were deleted.", nil},
+	{Machines, Gauge, "Rented machines that are not deleted, by provider and state.", []string{"provider", "state"}},
+	{MachineStage, Histogram, "Seconds that a rented machine spends in each stage on its way to its first job.", []string{"stage"}},
+	{MachinesFailed, Counter, "Rented machines that were given up before they were hosts, by provider.", []string{"provider"}},
+	{ProviderHeld, Gauge, "Seconds until a provider that stands down after failures makes machines again, by provider.", []string{"provider"}},
 	{Problems, Gauge, "Problems that stand now, by code.", []string{"code"}},
 }
 

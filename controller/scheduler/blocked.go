@@ -39,6 +39,27 @@ func (d *pass) blocked(p *poolWork) *Blocked {
 	return b
 }
 
+// need is what a pool wants of hosts that are not there.
+func (p *poolWork) need() Need {
+	n := Need{PoolID: p.ID, Slots: p.want, OS: goWord(p.shape.os), Arch: goWord(p.shape.arch), Backend: p.shape.backend, Selector: p.HostSelector}
+	if j := p.next(); j != nil {
+		n.Since = j.QueuedAt
+	}
+	return n
+}
+
+// goWord is Go's word for a platform that GitHub has another one for.
+func goWord(word string) string {
+	switch word {
+	case "x64":
+		return "amd64"
+	case "macos":
+		return "darwin"
+	default:
+		return word
+	}
+}
+
 // all counts every host by its cause, the most frequent first. When a shape has run out of room, the hosts that fit
 // it are full.
 func (s *shape) all() []Cause {

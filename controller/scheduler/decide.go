@@ -190,6 +190,9 @@ func (d *pass) plan() Plan {
 			PoolID: p.ID, Live: p.was, Desired: p.desired, Queued: len(p.queue),
 			Reason: p.reason, Blocked: d.blocked(p),
 		})
+		if p.stop == stopHosts && p.want > 0 {
+			plan.Needs = append(plan.Needs, p.need())
+		}
 	}
 	return plan
 }

@@ -89,6 +89,17 @@ type Plan struct {
 	Actions   []Action
 	Pools     []PoolDecision // one for each pool, sorted by name
 	Unmatched []Unmatched    // jobs that no pool can take, and why
+	Needs     []Need         // capacity that is wanted and that no host has, sorted by the pools' names
+}
+
+// Need is runners that a pool may have and that no host has a free slot for: what more hosts would change.
+type Need struct {
+	PoolID   string
+	Slots    int
+	OS, Arch string // what a host has to be, in GOOS and GOARCH; empty constrains nothing
+	Backend  string
+	Selector map[string]string
+	Since    time.Time // when the oldest job that waits for it was queued; zero when none does
 }
 
 // Kind names an action.

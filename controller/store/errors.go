@@ -16,7 +16,7 @@ var (
 	// ErrConflict says that a unique name is taken, or that the row is in a state that does not
 	// allow what was asked.
 	ErrConflict = errors.New("conflict")
-	// ErrTransition says that a runner cannot move that way. Nothing was changed.
+	// ErrTransition says that a runner or a machine cannot move that way. Nothing was changed.
 	ErrTransition = errors.New("transition is not allowed")
 	// ErrTokenSpent says that a join token is spent, expired, for another host, or unknown.
 	ErrTokenSpent = errors.New("join token is spent or expired")

@@ -15,6 +15,8 @@ const (
 	idRunner       = "run_"
 	idTask         = "tsk_"
 	idController   = "ctl_"
+	idProvider     = "prv_"
+	idMachine      = "mac_"
 )
 
 // Prefixes of what the API makes: its callers choose the ID before the row, so that the audit row can name it.
@@ -26,6 +28,7 @@ const (
 	IDSetup        = "set_"
 	IDPool         = idPool
 	IDInstallation = idInstallation
+	IDProvider     = idProvider
 )
 
 const idBytes = 10 // 80 bits, 16 characters of base32

@@ -75,6 +75,9 @@ type joined struct {
 // A name that is taken is given up only to a token that is bound to it; the name of the
 // controller's own host only to another of its own. Both are ErrConflict otherwise, and the
 // token stays good.
+//
+// A token that was made for a rented machine admits that machine alone, while it is still wanted, and links the host to it. The name
+// of a rented machine is ErrConflict to any other token.
 func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHash string, u HostUpdate) (Host, []Runner, error) {
 	if name == "" || agentTokenHash == "" {
 		return Host{}, nil, errors.New("cannot join a host: it needs a name and a token")
@@ -87,6 +90,10 @@ func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHas
 		} else if err != nil {
 			return joined{}, err
 		}
+		m, err := joinMachine(ctx, t, jt, name)
+		if err != nil {
+			return joined{}, err
+		}
 		if !jt.UsedAt.IsZero() {
 			return repeatJoin(ctx, t, jt, name, agentTokenHash)
 		}
@@ -97,6 +104,9 @@ func (s *Store) JoinHost(ctx context.Context, joinTokenHash, name, agentTokenHas
 		n, err := exec(ctx, t, "UPDATE join_tokens SET used_at = ?, used_by = ? WHERE id = ? AND used_at = 0", micros(now), j.host.ID, jt.ID)
 		if err == nil && n != 1 {
 			err = ErrTokenSpent
+		}
+		if err == nil && m != nil {
+			err = m.joinedAs(ctx, t, j.host.ID, now)
 		}
 		return j, err
 	})

@@ -121,6 +121,15 @@ func (s *Store) RenewLease(ctx context.Context, holderID string, ttl time.Durati
 	return errorf(err, "renew the lease on the database")
 }
 
+// CheckHolder is ErrLeaseLost when that holder does not hold the lease, or let it run out.
+func (s *Store) CheckHolder(ctx context.Context, holderID string) error {
+	held, err := all(ctx, s.readers, scanHolder, selectHolder)
+	if err == nil && (len(held) == 0 || held[0].ID != holderID || !s.now().Before(held[0].ExpiresAt)) {
+		err = ErrLeaseLost
+	}
+	return errorf(err, "act on the lease on the database")
+}
+
 // ReleaseLease gives the lease up. One that another controller holds stays.
 func (s *Store) ReleaseLease(ctx context.Context, holderID string) error {
 	err := s.writer.do(ctx, func(ctx context.Context, t *tx) error {

@@ -14,20 +14,28 @@ func TestHotQueriesUseAnIndex(t *testing.T) {
 	t.Parallel()
 	s := openForPlans(t)
 	for name, query := range map[string]string{
-		"live runners":            selectRunner + " WHERE " + liveRunner + " ORDER BY created_at, id",
-		"live runners of a host":  selectRunner + " WHERE " + liveRunner + " AND host_id = 'x' ORDER BY created_at, id",
-		"old runners to clean up": selectRunner + " WHERE " + finishedRunner + " AND NOT (deregistered AND cleaned) AND finished_at < 5",
-		"where runners register":  strings.Replace(selectRepositories, "?", "'x'", 1),
-		"a runner by name":        selectRunner + " WHERE name = 'x'",
-		"unfinished jobs":         selectJob + " WHERE state IN ('queued', 'waiting') AND state <> 'completed' ORDER BY queued_at, github_id",
-		"a job by GitHub's ID":    strings.NewReplacer("github_id = ?", "github_id = 5", "id = ?", "id = 'x'").Replace(selectKnownJob),
-		"the next task":           selectTask + " WHERE host_id = 'x' AND state = 'pending' ORDER BY " + taskOrder + " LIMIT 1",
-		"an outstanding task":     selectTask + " WHERE runner_id = 'x' AND kind = 'y' AND state IN ('pending', 'leased')",
-		"leases that ended":       selectTask + " WHERE state = 'leased' AND lease_until <= 5 ORDER BY seq",
-		"the next lease end":      "SELECT lease_until FROM tasks WHERE state = 'leased' ORDER BY lease_until LIMIT 1",
-		"the last task":           "SELECT MAX(seq) FROM tasks",
-		"counts of jobs":          selectJobCounts,
-		"counts of runners":       selectRunnerCounts,
+		"live runners":              selectRunner + " WHERE " + liveRunner + " ORDER BY created_at, id",
+		"live runners of a host":    selectRunner + " WHERE " + liveRunner + " AND host_id = 'x' ORDER BY created_at, id",
+		"old runners to clean up":   selectRunner + " WHERE " + finishedRunner + " AND NOT (deregistered AND cleaned) AND finished_at < 5",
+		"where runners register":    strings.Replace(selectRepositories, "?", "'x'", 1),
+		"a runner by name":          selectRunner + " WHERE name = 'x'",
+		"unfinished jobs":           selectJob + " WHERE state IN ('queued', 'waiting') AND state <> 'completed' ORDER BY queued_at, github_id",
+		"a job by GitHub's ID":      strings.NewReplacer("github_id = ?", "github_id = 5", "id = ?", "id = 'x'").Replace(selectKnownJob),
+		"the next task":             selectTask + " WHERE host_id = 'x' AND state = 'pending' ORDER BY " + taskOrder + " LIMIT 1",
+		"an outstanding task":       selectTask + " WHERE runner_id = 'x' AND kind = 'y' AND state IN ('pending', 'leased')",
+		"leases that ended":         selectTask + " WHERE state = 'leased' AND lease_until <= 5 ORDER BY seq",
+		"the next lease end":        "SELECT lease_until FROM tasks WHERE state = 'leased' ORDER BY lease_until LIMIT 1",
+		"the last task":             "SELECT MAX(seq) FROM tasks",
+		"counts of jobs":            selectJobCounts,
+		"live machines":             selectLiveMachines,
+		"counts of machines":        "SELECT COUNT(*) FROM machines WHERE " + liveMachine,
+		"identities that are taken": strings.NewReplacer("provider_id = ?", "provider_id = 'x'", "deleted_at > ?", "deleted_at > 5").Replace(selectTaken),
+		"machines of a provider":    selectMachine + " WHERE provider_id = 'x' ORDER BY created_at, id",
+		"unproved machines":         "SELECT id FROM machines WHERE provider_id = 'x' AND " + strings.Replace(unprovedMachine, "?", "5", 1) + " LIMIT 1",
+		"a machine by its token":    selectMachine + " WHERE join_token_id = 'x' AND join_token_id <> ''",
+		"a machine by its name":     selectMachine + " WHERE name = 'x'",
+		"the first job of a host":   strings.NewReplacer("created_at >= ?", "created_at >= 5", "host_id = ?", "host_id = 'x'").Replace(selectFirstBusy),
+		"counts of runners":         selectRunnerCounts,
 	} {
 		plan, err := s.Plan(t.Context(), query)
 		if err != nil {
@@ -81,6 +89,7 @@ func TestQueriesOfEveryEventReadNoHistory(t *testing.T) {
 	for query, index := range map[string]string{
 		selectDemandJobs:    "jobs_unfinished",
 		selectDemandRunners: "runners_kept",
+		selectLiveMachines:  "machines_live",
 		selectRunner + " WHERE " + some + liveRunner + " ORDER BY created_at, id":                                 "runners_live",
 		selectRunner + " WHERE " + finishedRunner + " AND NOT (deregistered AND cleaned) ORDER BY created_at, id": "runners_unclean",
 	} {

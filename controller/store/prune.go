@@ -22,11 +22,13 @@ var prunes = []string{
 	`DELETE FROM join_tokens WHERE id IN (SELECT id FROM join_tokens WHERE expires_at < ? LIMIT ?)`,
 	`DELETE FROM provider_setups WHERE id IN (SELECT id FROM provider_setups WHERE expires_at < ? LIMIT ?)`,
 	`DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at < ? LIMIT ?)`,
+	`DELETE FROM machines WHERE id IN (SELECT id FROM machines WHERE state = 'deleted' AND deleted_at < ? LIMIT ?)`,
 	`DELETE FROM idempotency WHERE id IN (SELECT id FROM idempotency WHERE created_at < ? LIMIT ?)`,
 }
 
 // Prune deletes what ended before a time: ended tasks, deliveries, completed jobs, expired join
-// tokens, sessions and provider setups, answers kept for idempotency keys, and removed runners of which nothing is left at GitHub or on a host. What a live runner
+// tokens, sessions and provider setups, answers kept for idempotency keys, deleted machines, and removed runners of which nothing is left at
+// GitHub or on a host. What a live runner
 // still refers to stays. It returns how many rows went; it can be interrupted at any time.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int, error) {
 	total := 0

@@ -18,6 +18,7 @@ type rekeyed struct {
 	keyPath  string
 	payloads map[string]string
 	install  string
+	provider string
 }
 
 func newRekeyed(t *testing.T, tasks int) rekeyed {
@@ -34,6 +35,11 @@ func newRekeyed(t *testing.T, tasks int) rekeyed {
 	}
 	f := storetest.Seed(t, s)
 	r.install = f.Installation.ID
+	p, err := s.CreateProvider(t.Context(), store.Provider{Name: "lab", Kind: "fake", Secret: secrets.Of("provider secret")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.provider = p.ID
 	for i := range tasks {
 		task := enqueue(t, s, store.Task{HostID: f.Host.ID, RunnerID: fmt.Sprint("run_", i), Kind: kindStop, Payload: []byte(fmt.Sprint("payload ", i))})
 		r.payloads[task.ID] = string(task.Payload)
@@ -56,6 +62,9 @@ func (r rekeyed) check(t *testing.T, s *store.Store) {
 	if err != nil || string(in.PrivateKey.Reveal()) != "private key" || string(in.WebhookSecret.Reveal()) != "webhook secret" {
 		t.Errorf("installation: %v", err)
 	}
+	if p, err := s.Provider(t.Context(), r.provider); err != nil || string(p.Secret.Reveal()) != "provider secret" {
+		t.Errorf("provider: %v", err)
+	}
 	for id, want := range r.payloads {
 		if got, err := s.Task(t.Context(), id); err != nil || string(got.Payload) != want {
 			t.Errorf("task %s has %q, want %q (%v)", id, got.Payload, want, err)
@@ -63,10 +72,10 @@ func (r rekeyed) check(t *testing.T, s *store.Store) {
 	}
 }
 
-// Seven payloads and two secrets in batches of two are six batches: each is a point to stop at.
+// Seven payloads, two secrets of an installation and one of a provider in batches of two are seven batches: each is a point to stop at.
 func TestRekeyCanBeInterruptedAfterEveryBatch(t *testing.T) {
 	t.Parallel()
-	const tasks, values, batches = 7, 9, 6
+	const tasks, values, batches = 7, 10, 7
 	stop := errors.New("power cut")
 	for at := 1; at <= batches; at++ {
 		t.Run(fmt.Sprint("batch ", at), func(t *testing.T) {

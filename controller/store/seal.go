@@ -19,8 +19,11 @@ var (
 	sealedAppKey        = sealedColumn{"github_apps", "private_key"}
 	sealedAppHook       = sealedColumn{"github_apps", "webhook_secret"}
 	sealedConnection    = sealedColumn{"provider_setups", "connection"}
+	sealedProvider      = sealedColumn{"providers", "secret"}
 
-	sealedColumns = []sealedColumn{sealedPrivateKey, sealedWebhookSecret, sealedPayload, sealedAnswer, sealedAppKey, sealedAppHook, sealedConnection}
+	sealedColumns = []sealedColumn{
+		sealedPrivateKey, sealedWebhookSecret, sealedPayload, sealedAnswer, sealedAppKey, sealedAppHook, sealedConnection, sealedProvider,
+	}
 )
 
 // of binds a value of the column to its row.

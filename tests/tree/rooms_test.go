@@ -34,6 +34,10 @@ var rooms = []room{
 	{"controller/events", nil, "a wake carries no data, so it needs no type of ours"},
 	{"controller/tasks", []string{"agent/protocol", "controller/events", "controller/store"}, "the queue is rows, wakes and wire types"},
 
+	{"controller/machines", []string{"controller/auth", "controller/events", "controller/machines", "controller/metrics", "controller/store", "provider"},
+		"the loop that rents: it is told what is needed, and knows neither jobs nor GitHub nor a kind of provider"},
+	{"controller/machines/plan", nil, "decisions are pure: what is decided must not depend on how it is stored or carried out"},
+
 	{"agent", []string{"agent", "tunnel"}, "the agent runs alone on a host: nothing of the controller may be linked into it"},
 	{"agent/protocol", nil, "the wire types belong to neither half"},
 	{"agent/backend", []string{"agent/backend"}, "a backend does what it is told; it knows no task, no controller and no agent"},
@@ -95,6 +99,7 @@ var fars = []far{
 // pure folders use the standard library only, and of it nothing that asks the world.
 var pure = []struct{ folder, why string }{
 	{"controller/scheduler", "a decision is repeated in tests and explained afterwards: it depends on its snapshot alone"},
+	{"controller/machines/plan", "a decision to rent or to delete is repeated in tests: it depends on its snapshot alone"},
 	{"controller/updates", "a planner is pure: it depends on its snapshot alone"},
 }
 
