@@ -3,10 +3,12 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/zoomies-fleet/zoomies/controller/machines"
+	"github.com/zoomies-fleet/zoomies/controller/metrics"
 	"github.com/zoomies-fleet/zoomies/controller/store"
 	"github.com/zoomies-fleet/zoomies/provider"
 	"github.com/zoomies-fleet/zoomies/provider/fake"
@@ -63,6 +65,13 @@ func TestAFleetWithoutHostsRentsThem(t *testing.T) {
 	}
 	if len(booted) != 2 {
 		t.Errorf("%d machines of four slots for six jobs", len(booted))
+	}
+	r.c().metrics.Inc(metrics.MachinesFailed, "lab") // none did
+	_, page := r.get("/metrics")
+	for name := range rented {
+		if !strings.Contains(page, "\n"+name) {
+			t.Errorf("%s is not shown", name)
+		}
 	}
 	ms, err := r.st.Machines(t.Context(), store.MachineFilter{})
 	if err != nil || len(ms) != 2 || ms[0].HostID == "" || ms[0].PoolID == "" || ms[0].DemandAt.IsZero() {

@@ -132,6 +132,9 @@ func TestNoSecretLeaks(t *testing.T) {
 	}
 }
 
+// rented are the metrics of machines, which a fleet that rents none does not have.
+var rented = map[string]bool{metrics.Machines: true, metrics.MachineStage: true, metrics.MachinesFailed: true, metrics.ProviderHeld: true}
+
 // Every metric that is declared has data once a fleet has lived a little.
 func TestEveryDeclaredMetricIsShown(t *testing.T) {
 	t.Parallel()
@@ -165,6 +168,9 @@ func TestEveryDeclaredMetricIsShown(t *testing.T) {
 		}
 		_, page := r.get("/metrics")
 		for _, d := range metrics.Table {
+			if rented[d.Name] {
+				continue // TestAFleetWithoutHostsRentsThem has what they count
+			}
 			if !strings.Contains(page, "\n"+d.Name) {
 				return false
 			}
