@@ -44,7 +44,7 @@ func CheckTarget(target string) error {
 	host, port, err := net.SplitHostPort(target)
 	if err == nil {
 		var n int
-		if n, err = net.LookupPort("tcp", port); err == nil && (host == "" || n == 0) {
+		if n, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err == nil && (host == "" || n == 0) {
 			err = errors.New("it needs a host and a port")
 		}
 	}
@@ -110,7 +110,7 @@ func (f *Forwarder) accept(ctx, work context.Context, ln net.Listener, open *syn
 		case err == nil:
 			wait = 0
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // told to stop
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED), errors.Is(err, syscall.ENOBUFS):
 			wait = min(max(2*wait, 10*time.Millisecond), time.Second)
 			f.Log.Warn("cannot accept a connection; trying again", "err", err)

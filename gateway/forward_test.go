@@ -68,7 +68,7 @@ func dial(t *testing.T, address string) *net.TCPConn {
 
 func random(n int) []byte {
 	b := make([]byte, n)
-	r := rand.New(rand.NewPCG(1, uint64(n))) //nolint:gosec // only different
+	r := rand.New(rand.NewPCG(1, uint64(n))) // only different
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
@@ -139,7 +139,7 @@ func TestTLSPassesThrough(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	transport.TLSClientConfig = &tls.Config{RootCAs: transport.TLSClientConfig.RootCAs, ServerName: "example.com"}
-	resp, err := client.Get("https://example.com/version") //nolint:noctx // it cannot hang: both ends are here
+	resp, err := client.Get("https://example.com/version") // it cannot hang: both ends are here
 	if err != nil {
 		t.Fatal(err)
 	}

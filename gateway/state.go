@@ -29,18 +29,18 @@ func OpenState(dir string) (*State, error) {
 	}
 	s := &State{dir: dir}
 	// The folder itself may be a link, as systemd makes one for a service; what is in it may not.
-	real, err := filepath.EvalSymlinks(dir)
+	folder, err := filepath.EvalSymlinks(dir)
 	if err == nil {
-		err = private(real, true)
+		err = private(folder, true)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the state directory: %w", err)
 	}
-	s.dir = real
-	if s.lock, err = os.OpenFile(filepath.Join(real, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600); err != nil {
+	s.dir = folder
+	if s.lock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600); err != nil {
 		return nil, fmt.Errorf("cannot use the state directory: %w", err)
 	}
-	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor is small
+	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = s.lock.Close() // nothing was locked
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("cannot use the state directory: another gateway runs with %s; stop it, or give this one another --state-dir", dir)

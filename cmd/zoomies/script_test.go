@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() { _ = os.RemoveAll(data) })
 			for _, v := range [][2]string{
 				{"ZOOMIES_DATA_DIR", data}, {"DATA", data}, {"ZOOMIES_LISTEN", "127.0.0.1:0"}, {"ZOOMIES_AGENT_EMBEDDED", "false"},
-				{"ZOOMIES_LOG_FORMAT", "json"}, {"XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")}, {"NO_COLOR", "1"},
+				{"ZOOMIES_LOG_FORMAT", "json"}, {"XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")}, {"NO_COLOR", "1"}, //nolint:misspell // the name that other programs take, too
 			} {
 				env.Setenv(v[0], v[1])
 			}

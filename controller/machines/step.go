@@ -75,7 +75,7 @@ func (g *Manager) work(ctx context.Context, id string) (time.Duration, bool, err
 		wait, err := g.step(ctx, m)
 		if err != nil {
 			if ctx.Err() != nil {
-				return 0, moved, nil
+				return 0, moved, nil //nolint:nilerr // told to stop
 			}
 			g.note(ctx, id, err)
 			return 0, moved, err

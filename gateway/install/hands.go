@@ -31,7 +31,7 @@ func (h *Host) Do(ctx context.Context, a Answers, f Facts, p Plan, j Journal) er
 		case s.Await:
 			_, err = h.await(ctx, "the controller cannot reach the gateway", func(st gateway.Status) bool { return st.Status == gateway.Ready || st.Status == gateway.Failing })
 		default:
-			err = h.step(ctx, f, s)
+			err = h.step(ctx, s)
 		}
 		if err = errors.Join(err, h.dies()); err != nil {
 			return fmt.Errorf("cannot %s: %w; when that is mended, run the same command again", s.What, err)
@@ -47,7 +47,7 @@ func (h *Host) dies() error {
 	return h.point()
 }
 
-func (h *Host) step(ctx context.Context, f Facts, s Step) error {
+func (h *Host) step(ctx context.Context, s Step) error {
 	switch {
 	case s.Run != nil:
 		if strings.Join(s.Run, " ") == "systemctl restart "+UnitName {
@@ -128,7 +128,7 @@ func (h *Host) Undo(ctx context.Context, p Plan, j Journal) error {
 	var left []string
 	for _, s := range p.Steps {
 		fmt.Fprintf(h.Out, "  %s\n", s.What)
-		err := h.step(ctx, Facts{}, s)
+		err := h.step(ctx, s)
 		switch {
 		case err != nil && s.Always:
 			fmt.Fprintf(h.Out, "    which did not work: %v\n", err)

@@ -210,7 +210,7 @@ func fail(format string, args ...any) ([]byte, error) {
 	return nil, fmt.Errorf("exit status 255: "+format, args...)
 }
 
-func print(v any) ([]byte, error) { return json.Marshal(v) }
+func shown(v any) ([]byte, error) { return json.Marshal(v) }
 
 // run is pveum, pvesh and systemctl.
 func (n *node) run(_ context.Context, argv []string) ([]byte, error) {
@@ -238,14 +238,14 @@ func (n *node) run(_ context.Context, argv []string) ([]byte, error) {
 func (n *node) pvesh(words []string) ([]byte, error) {
 	switch strings.Join(words, " ") {
 	case "get /version":
-		return print(map[string]string{"version": n.version, "release": "9.2"})
+		return shown(map[string]string{"version": n.version, "release": "9.2"})
 	case "get /storage":
-		return print([]map[string]any{
+		return shown([]map[string]any{
 			{"storage": "local", "content": "iso,vztmpl,import"}, {"storage": "fast", "content": "images,rootdir"}, {"storage": "big", "content": "images", "nodes": "pve2"},
 			{"storage": "off", "content": "images", "disable": 1},
 		})
 	case "get /nodes/pve1/network":
-		return print([]map[string]string{{"iface": "vmbr0", "type": "bridge"}})
+		return shown([]map[string]string{{"iface": "vmbr0", "type": "bridge"}})
 	}
 	return fail("No '%s' handler defined for '%s'", words[0], words[1])
 }
@@ -257,12 +257,12 @@ func (n *node) systemctl(words []string) ([]byte, error) {
 		n.units[UnitName] = strings.TrimSpace("enabled " + strings.TrimPrefix(n.units[UnitName], "enabled"))
 	case "restart " + UnitName:
 		if _, err := os.Stat(filepath.Join(n.root, UnitFile)); err != nil {
-			return nil, errors.New("exit status 5: Failed to restart zoomies-gateway.service: Unit zoomies-gateway.service not found.")
+			return nil, errors.New("exit status 5: Failed to restart zoomies-gateway.service: Unit zoomies-gateway.service not found")
 		}
 		n.units[UnitName] = "enabled active"
 	case "disable --now " + UnitName:
 		if _, err := os.Stat(filepath.Join(n.root, UnitFile)); err != nil {
-			return nil, errors.New("exit status 1: Failed to disable unit: Unit file zoomies-gateway.service does not exist.")
+			return nil, errors.New("exit status 1: Failed to disable unit: Unit file zoomies-gateway.service does not exist")
 		}
 		delete(n.units, UnitName)
 	default:
@@ -280,7 +280,7 @@ func (n *node) pveum(words []string, flags map[string]string) ([]byte, error) {
 	}
 	switch what, id := at(0)+" "+at(1), at(2); what {
 	case "pool list":
-		return print(each(n.pools, "poolid"))
+		return shown(each(n.pools, "poolid"))
 	case "pool add":
 		if _, there := n.pools[id]; there {
 			return fail("create pool failed: pool '%s' already exists", id)
@@ -299,7 +299,7 @@ func (n *node) pveum(words []string, flags map[string]string) ([]byte, error) {
 		for r, p := range n.roles {
 			list = append(list, map[string]any{"roleid": r, "privs": p, "special": 0})
 		}
-		return print(list)
+		return shown(list)
 	case "role add":
 		if _, there := n.roles[id]; there {
 			return fail("create role failed: role '%s' already exists", id)
@@ -317,7 +317,7 @@ func (n *node) pveum(words []string, flags map[string]string) ([]byte, error) {
 		delete(n.roles, id)
 		n.grants = slices.DeleteFunc(n.grants, func(g Grant) bool { return g.Role == id })
 	case "user list":
-		return print(each(n.users, "userid"))
+		return shown(each(n.users, "userid"))
 	case "user add":
 		if _, there := n.users[id]; there {
 			return fail("create user failed: user '%s' already exists", id)
@@ -332,7 +332,7 @@ func (n *node) pveum(words []string, flags map[string]string) ([]byte, error) {
 	case "user token":
 		return n.token(id, at(3), at(4))
 	case "acl list":
-		return print(n.grants)
+		return shown(n.grants)
 	case "acl modify", "acl delete":
 		return n.acl(at(1), id, flags)
 	default:
@@ -357,14 +357,14 @@ func (n *node) token(verb, user, name string) ([]byte, error) {
 	_, known := tokens[name]
 	switch verb {
 	case "list":
-		return print(each(tokens, "tokenid"))
+		return shown(each(tokens, "tokenid"))
 	case "add":
 		if known {
 			return fail("400 Parameter verification failed.\ntokenid: Token already exists.\npveum user token add <userid> <tokenid> [OPTIONS] [FORMAT_OPTIONS]")
 		}
 		tokens[name] = fmt.Sprintf("00000000-0000-4000-8000-%012d", len(n.secrets))
 		n.secrets = append(n.secrets, tokens[name])
-		return print(map[string]any{"full-tokenid": user + "!" + name, "info": map[string]string{"privsep": "1"}, "value": tokens[name]})
+		return shown(map[string]any{"full-tokenid": user + "!" + name, "info": map[string]string{"privsep": "1"}, "value": tokens[name]})
 	case "remove":
 		if !known {
 			return fail("no such token '%s' for user '%s'", name, user)
@@ -406,7 +406,7 @@ func (n *node) picture() map[string]string {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		raw, err := os.ReadFile(path)
+		raw, err := os.ReadFile(path) //nolint:gosec // a folder of the test's own
 		if d.Type()&os.ModeSymlink != 0 {
 			raw, err = []byte("link"), nil
 		}

@@ -57,10 +57,10 @@ func Install(a Answers, f Facts, j Journal) (Plan, error) {
 		return p, err
 	}
 	p.add(Step{What: "make the folder " + KeepDir, Makes: made(AFolder, KeepDir, f.Dirs[KeepDir]), Folder: &Folder{KeepDir, 0o700}})
-	p.access(a, f, j)
+	p.access(a, f)
 	posted := j.Posted != "" && j.Posted == hashOf(a.Capability)
 	if !posted {
-		p.token(a, f, j)
+		p.token(a, f)
 	}
 	p.service(a, f)
 	if !posted {
@@ -80,7 +80,7 @@ func made(k Kind, name string, there bool) *Thing {
 }
 
 // access has pool, roles and user be there, with the user's grants.
-func (p *Plan) access(a Answers, f Facts, j Journal) {
+func (p *Plan) access(a Answers, f Facts) {
 	if !slices.Contains(f.Pools, a.Pool) {
 		p.add(Step{What: "make the resource pool " + a.Pool, Makes: &Thing{APool, a.Pool}, Run: []string{"pveum", "pool", "add", a.Pool, "--comment", "machines of Zoomies"}})
 	}
@@ -138,7 +138,7 @@ func parseGrant(key string) (Grant, bool) {
 }
 
 // token makes the token and its grants. The secret of one that is there and was not kept is lost: it is made anew.
-func (p *Plan) token(a Answers, f Facts, j Journal) {
+func (p *Plan) token(a Answers, f Facts) {
 	id := a.TokenID()
 	var gone []Grant
 	there := slices.Contains(f.Tokens, id)

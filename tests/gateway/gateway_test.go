@@ -214,7 +214,7 @@ func TestFromTheCommandToTheAPI(t *testing.T) {
 	}
 
 	pve := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("Authorization"))
+		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("Authorization")) //nolint:gosec // a test reads it, and no browser
 	}))
 	t.Cleanup(pve.Close)
 	n := newNode(t, pve)

@@ -43,7 +43,7 @@ func TestForDialsWhatTheAddressSays(t *testing.T) {
 		if err != nil {
 			return
 		}
-		io.WriteString(c, "hello")
+		_, _ = io.WriteString(c, "hello")
 		c.Close()
 	}()
 	dial, closeTunnel, err := dialer.For(s.Addresses()[0], host.Secret(), nil)

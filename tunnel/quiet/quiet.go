@@ -18,7 +18,7 @@ import (
 //go:linkname relays tailscale.com/net/dnsfallback.staticDERPMapJSON
 var relays []byte
 
-func init() {
+func init() { //nolint:gochecknoinits // before anything of the library runs, whoever imports it
 	envknob.SetNoLogsNoSupport()
 	// It would ask the router of the local network to open ports.
 	envknob.Setenv("TS_DISABLE_PORTMAPPER", "true")

@@ -58,7 +58,7 @@ func New(state State, admit func(key.NodePublic) bool, log *slog.Logger) (*Relay
 		conns: make(map[netip.Addr]net.Conn), byKey: make(map[key.NodePublic]map[netip.Addr]net.Conn),
 	}
 	if err := r.answerAdmission(); err != nil {
-		r.derp.Close()
+		_ = r.derp.Close()
 		return nil, err
 	}
 	mux := http.NewServeMux()
@@ -94,7 +94,7 @@ func (r *Relay) Cut(k key.NodePublic) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.byKey[k] {
-		c.Close()
+		_ = c.Close()
 	}
 	return len(r.byKey[k])
 }
@@ -112,8 +112,8 @@ func (r *Relay) Close() error {
 	r.closed = true
 	r.mu.Unlock()
 	err := r.http.Close() // the listener and what is not a relay connection yet
-	r.derp.Close()
-	r.asked.Close()
+	_ = r.derp.Close()
+	_ = r.asked.Close()
 	r.wg.Wait()
 	return err
 }
@@ -134,12 +134,12 @@ func (r *Relay) serveDERP(w http.ResponseWriter, req *http.Request) {
 	}
 	alias, ok := r.enter(conn)
 	if !ok {
-		conn.Close()
+		_ = conn.Close()
 		return
 	}
 	defer r.leave(alias)
 	pub := r.derp.PublicKey()
-	fmt.Fprintf(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: DERP\r\nConnection: Upgrade\r\nDerp-Version: 2\r\nDerp-Public-Key: %s\r\n\r\n", pub.UntypedHexString())
+	_, _ = fmt.Fprintf(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: DERP\r\nConnection: Upgrade\r\nDerp-Version: 2\r\nDerp-Public-Key: %s\r\n\r\n", pub.UntypedHexString())
 	r.derp.Accept(context.WithoutCancel(req.Context()), conn, bufio.NewReadWriter(rw.Reader, rw.Writer), netip.AddrPortFrom(alias, 1).String())
 }
 
@@ -196,7 +196,7 @@ func (r *Relay) prove(alias netip.Addr, k key.NodePublic) bool {
 }
 
 func (r *Relay) answerAdmission() error {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("cannot listen on loopback for the relay's admission: %w", err)
 	}

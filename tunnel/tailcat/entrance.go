@@ -59,7 +59,7 @@ func (s *Server) Open(e Entrance) (string, error) { return s.open(e, true) }
 func (s *Server) open(e Entrance, current bool) (string, error) {
 	address, unused, err := s.openLocked(e, current)
 	if unused != nil {
-		unused.Close()
+		_ = unused.Close()
 	}
 	return address, err
 }
@@ -188,7 +188,8 @@ func (s *Server) relayFor(e Entrance) (inside, outside *tailcfg.DERPRegion, pin 
 	case shared != nil && e.Listener != nil:
 		return nil, nil, "", errors.New("cannot open an entrance of the tunnel: its relay runs already, on another listener")
 	}
-	dial, addresses := "", e.Addresses
+	var dial string
+	addresses := e.Addresses
 	if shared != nil {
 		dial = shared.dial
 	} else {

@@ -39,7 +39,7 @@ type member struct {
 // peer send from no other.
 func addrOf(k key.NodePublic) netip.Addr {
 	a := [16]byte{0xfd, 0x7a, 0x11, 0x5c, 0xa1, 0xe0}
-	raw := k.Raw32()
+	raw := k.Raw32() //nolint:staticcheck // tailcat makes the address of it, and says it nowhere else
 	copy(a[6:], raw[:10])
 	return netip.AddrFrom16(a)
 }
@@ -70,7 +70,7 @@ func (m *members) revoke(k key.NodePublic) bool {
 	}
 	m.mu.Unlock()
 	for _, c := range open {
-		c.Close()
+		_ = c.Close()
 	}
 	return true
 }
@@ -154,7 +154,7 @@ func (m *members) closeAll() {
 	}
 	m.mu.Unlock()
 	for _, c := range open {
-		c.Close()
+		_ = c.Close()
 	}
 }
 

@@ -35,7 +35,7 @@ func echoes(t testing.TB, s *Server) {
 			}
 			go func() {
 				defer c.Close()
-				io.Copy(c, c)
+				_, _ = io.Copy(c, c)
 			}()
 		}
 	}()
@@ -54,7 +54,7 @@ func dial(t testing.TB, c *Client) net.Conn {
 }
 
 func ping(c net.Conn) error {
-	c.SetDeadline(time.Now().Add(tunneltest.Patience))
+	_ = c.SetDeadline(time.Now().Add(tunneltest.Patience))
 	if _, err := c.Write([]byte("x")); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func newListener(port uint16, onClose func()) *listener {
 func (l *listener) push(c net.Conn) {
 	select {
 	case <-l.done:
-		c.Close()
+		_ = c.Close()
 	case l.arrived <- c:
 		select {
 		case <-l.done: // nobody takes it any more
@@ -33,7 +33,7 @@ func (l *listener) push(c net.Conn) {
 		default:
 		}
 	default:
-		c.Close() // a server that does not keep up is better heard of at once
+		_ = c.Close() // a server that does not keep up is better heard of at once
 	}
 }
 
@@ -41,7 +41,7 @@ func (l *listener) drain() {
 	for {
 		select {
 		case c := <-l.arrived:
-			c.Close()
+			_ = c.Close()
 		default:
 			return
 		}

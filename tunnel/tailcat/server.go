@@ -72,7 +72,7 @@ func Serve(o Options) (*Server, error) {
 	}
 	for _, e := range o.Entrances {
 		if _, err := s.open(e, false); err != nil {
-			s.Close()
+			_ = s.Close()
 			return nil, err
 		}
 	}
@@ -196,7 +196,7 @@ func (s *Server) Close() error {
 	s.entrances, s.listeners = nil, nil
 	s.mu.Unlock()
 	for _, l := range listeners {
-		l.Close()
+		_ = l.Close()
 	}
 	s.members.closeAll()
 	var errs []error
@@ -228,7 +228,7 @@ func (s *Server) letsIn(k key.NodePublic) bool {
 func (s *Server) accept(port uint16, raw net.Conn) {
 	c := s.members.enter(raw)
 	if c == nil {
-		raw.Close()
+		_ = raw.Close()
 		return
 	}
 	if port == heartPort {
@@ -239,7 +239,7 @@ func (s *Server) accept(port uint16, raw net.Conn) {
 	l := s.listeners[port]
 	s.mu.Unlock()
 	if l == nil {
-		c.Close()
+		_ = c.Close()
 		return
 	}
 	l.push(c)
@@ -247,7 +247,7 @@ func (s *Server) accept(port uint16, raw net.Conn) {
 
 // answerHeart sends back what it gets, for as long as it gets something.
 func (s *Server) answerHeart(c net.Conn) {
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	s.members.beat(c.RemoteAddr(), +1)
 	defer s.members.beat(c.RemoteAddr(), -1)
 	one := make([]byte, 1)

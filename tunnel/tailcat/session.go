@@ -127,7 +127,7 @@ func (s *session) dial(ctx context.Context, port uint16) (net.Conn, error) {
 	}
 	s.mu.Unlock()
 	if closed {
-		raw.Close()
+		_ = raw.Close()
 		return nil, net.ErrClosed
 	}
 	return c, nil
@@ -147,10 +147,10 @@ func (s *session) Close() {
 	}
 	s.mu.Unlock()
 	for _, c := range open {
-		c.Close()
+		_ = c.Close()
 	}
 	if s.heart != nil {
-		s.heart.Close()
+		_ = s.heart.Close()
 	}
-	s.node.Close()
+	_ = s.node.Close()
 }

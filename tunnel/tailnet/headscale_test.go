@@ -40,7 +40,7 @@ func newHeadscale(t *testing.T) *headscale {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	listen, metrics, grpc, derp, stun := freePort(t), freePort(t), freePort(t), freePort(t), freePort(t)
 	// The relay is ours, with a pinned certificate: what Headscale itself has wants STUN.
 	derpListener, err := net.Listen("tcp", derp)
@@ -55,7 +55,7 @@ func newHeadscale(t *testing.T) *headscale {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go r.Serve(derpListener)
+	go func() { _ = r.Serve(derpListener) }()
 	t.Cleanup(func() { r.Close() })
 	_, port, _ := net.SplitHostPort(derp)
 	derpMap := fmt.Sprintf("regions:\n  1:\n    regionid: 1\n    regioncode: zoomies\n    regionname: zoomies\n    nodes:\n"+
@@ -91,8 +91,8 @@ logtail: {enabled: false}
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c.Process.Signal(os.Interrupt)
-		c.Wait()
+		_ = c.Process.Signal(os.Interrupt)
+		_ = c.Wait()
 		if t.Failed() {
 			t.Logf("headscale said: %s", said.String())
 		}

@@ -90,7 +90,7 @@ func Join(o Options) (*Node, error) {
 	}
 	if err != nil {
 		n.cancel()
-		os.RemoveAll(n.tempDir)
+		_ = os.RemoveAll(n.tempDir)
 		return nil, err
 	}
 	go n.run(k)
@@ -161,7 +161,7 @@ func (n *Node) run(k *keeper) {
 			return
 		}
 		k.end()
-		s.Close()
+		_ = s.Close()
 		err := n.o.Store.Put(nil)
 		if err == nil {
 			if k, err = newKeeper(n.o.Store); err == nil {
@@ -186,7 +186,7 @@ func (n *Node) watch(s *tsnet.Server) (wasUp bool, cause error) {
 	if err != nil {
 		return false, err
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }()
 	for {
 		note, err := w.Next()
 		if err != nil {
@@ -334,7 +334,7 @@ func (n *Node) Status(ctx context.Context) (tunnel.Status, error) {
 	st := tunnel.Status{Transport: "tailnet", Ready: n.running && n.fatal == nil, Problem: n.problem}
 	n.mu.Unlock()
 	if n.ctx.Err() != nil {
-		return tunnel.Status{Transport: "tailnet", Problem: net.ErrClosed}, nil
+		return tunnel.Status{Transport: "tailnet", Problem: net.ErrClosed}, nil //nolint:nilerr // it is closed, and that is its status
 	}
 	if !st.Ready {
 		return st, nil
@@ -392,7 +392,7 @@ func (n *Node) Close() error {
 	if n.ctx.Err() != nil {
 		n.mu.Unlock()
 		<-n.done
-		return nil
+		return nil //nolint:nilerr // it is closed already
 	}
 	n.cancel()
 	var open []*relisten
@@ -401,7 +401,7 @@ func (n *Node) Close() error {
 	}
 	n.mu.Unlock()
 	for _, l := range open {
-		l.Close()
+		_ = l.Close()
 	}
 	<-n.done
 	err := n.server.Close()

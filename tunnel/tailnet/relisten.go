@@ -42,7 +42,7 @@ func (l *relisten) open(s *tsnet.Server) error {
 			select {
 			case l.arrived <- c:
 			case <-l.done:
-				c.Close()
+				_ = c.Close()
 			}
 		}
 	}()
@@ -72,7 +72,7 @@ func (l *relisten) Close() error {
 		below := l.below
 		l.mu.Unlock()
 		if below != nil {
-			below.Close()
+			_ = below.Close()
 		}
 		l.onClose()
 	})

@@ -90,13 +90,6 @@ func (k *keeper) WriteState(id ipn.StateKey, b []byte) error {
 	return k.store.Put(whole)
 }
 
-// known says whether the node was enrolled before.
-func (k *keeper) known() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.all) > 0
-}
-
 func (k *keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -43,7 +43,7 @@ func newTailnet(t *testing.T) *tailnet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go r.Serve(l)
+	go func() { _ = r.Serve(l) }()
 	t.Cleanup(func() { r.Close() })
 	region, err := state.Region(l.Addr().String())
 	if err != nil {
@@ -140,7 +140,7 @@ func TestRefusedTwiceIsNamed(t *testing.T) {
 func TestStateThatCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
 	s := &Memory{}
-	s.Put([]byte("rubbish"))
+	_ = s.Put([]byte("rubbish"))
 	if _, err := Join(Options{Control: "http://127.0.0.1:1", Hostname: "x", Store: s}); err == nil {
 		t.Error("joined with a state that is rubbish")
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/zoomies-fleet/zoomies/tunnel/tunneltest"
 )
 
-func say(format string, args ...any) { fmt.Printf("> "+format+"\n", args...) }
+func sayf(format string, args ...any) { fmt.Printf("> "+format+"\n", args...) }
 
 // TestChild is what runs in a namespace. By itself it is nothing.
 func TestChild(t *testing.T) {
@@ -50,7 +50,7 @@ func TestChild(t *testing.T) {
 		err = fmt.Errorf("there is no role %q", role)
 	}
 	if err != nil {
-		say("error %v", err)
+		sayf("error %v", err)
 		t.Fatal(err)
 	}
 }
@@ -79,7 +79,7 @@ func echoes(t *testing.T, s tunnel.Tunnel) error {
 			}
 			go func() {
 				defer c.Close()
-				io.Copy(c, c)
+				_, _ = io.Copy(c, c)
 			}()
 		}
 	}()
@@ -107,7 +107,7 @@ func tailcatController(t *testing.T, lines *bufio.Scanner) error {
 	if err := s.WaitReady(t.Context()); err != nil {
 		return err
 	}
-	say("%s %s", s.Addresses()[0], one.Secret())
+	sayf("%s %s", s.Addresses()[0], one.Secret())
 	for lines.Scan() {
 		verb, rest, _ := strings.Cut(lines.Text(), " ")
 		switch verb {
@@ -119,7 +119,7 @@ func tailcatController(t *testing.T, lines *bufio.Scanner) error {
 			if err := s.AdmitToRelay(own.Public()); err != nil {
 				return err
 			}
-			say("%s %s %s", s.Addresses()[0], gateway.Secret(), own.Public())
+			sayf("%s %s %s", s.Addresses()[0], gateway.Secret(), own.Public())
 		case "reach":
 			c, err := tailcat.Connect(tailcat.ClientOptions{Address: rest, Identity: own})
 			if err != nil {
@@ -130,7 +130,7 @@ func tailcatController(t *testing.T, lines *bufio.Scanner) error {
 			if err != nil {
 				return err
 			}
-			say("%v", took)
+			sayf("%v", took)
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func tailcatGateway(t *testing.T, args []string, lines *bufio.Scanner) error {
 	if err := s.WaitReady(t.Context()); err != nil {
 		return err
 	}
-	say("%s", s.Addresses()[0])
+	sayf("%s", s.Addresses()[0])
 	for lines.Scan() {
 	}
 	return nil
@@ -170,7 +170,7 @@ func tailnetController(t *testing.T, lines *bufio.Scanner) error {
 	if err != nil {
 		return err
 	}
-	go r.Serve(l)
+	go func() { _ = r.Serve(l) }()
 	defer r.Close()
 	region, err := state.Region(l.Addr().String())
 	if err != nil {
@@ -198,7 +198,7 @@ func tailnetController(t *testing.T, lines *bufio.Scanner) error {
 	if err := echoes(t, s); err != nil {
 		return err
 	}
-	say("%s %s", tailnet.Address{Node: "zoomies", Control: control.HTTPTestServer.URL}, "tskey-test")
+	sayf("%s %s", tailnet.Address{Node: "zoomies", Control: control.HTTPTestServer.URL}, "tskey-test")
 	for lines.Scan() {
 	}
 	return nil
@@ -220,7 +220,7 @@ func host(t *testing.T, address, secret string, lines *bufio.Scanner) error {
 				return err
 			}
 			held = c
-			say("%v", took)
+			sayf("%v", took)
 		case "held":
 			start := time.Now()
 			for range 20 {
@@ -228,14 +228,14 @@ func host(t *testing.T, address, secret string, lines *bufio.Scanner) error {
 					return fmt.Errorf("the held connection: %w", err)
 				}
 			}
-			say("20 round trips in %v", time.Since(start))
+			sayf("20 round trips in %v", time.Since(start))
 		case "dial":
 			took, c, err := reach(t, d)
 			if err != nil {
 				return err
 			}
 			c.Close()
-			say("%v", took)
+			sayf("%v", took)
 		case "lose":
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -246,7 +246,7 @@ func host(t *testing.T, address, secret string, lines *bufio.Scanner) error {
 				}
 				c.Close()
 			}
-			say("lost")
+			sayf("lost")
 		}
 	}
 	return nil
@@ -272,7 +272,7 @@ func reach(t *testing.T, d tunnel.Tunnel) (time.Duration, net.Conn, error) {
 }
 
 func ping(c net.Conn) error {
-	c.SetDeadline(time.Now().Add(tunneltest.Patience / 3))
+	_ = c.SetDeadline(time.Now().Add(tunneltest.Patience / 3))
 	if _, err := c.Write([]byte("x")); err != nil {
 		return err
 	}

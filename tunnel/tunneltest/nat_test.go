@@ -150,7 +150,7 @@ func (n network) start(t *testing.T, ns, role string, args ...string) *child {
 	}()
 	t.Cleanup(func() {
 		in.Close() // a child ends with its input
-		over := time.AfterFunc(tunneltest.Patience, func() { c.Process.Kill() })
+		over := time.AfterFunc(tunneltest.Patience, func() { _ = c.Process.Kill() })
 		defer over.Stop()
 		<-read
 		if err := c.Wait(); err != nil {
@@ -214,8 +214,8 @@ func TestThroughNAT(t *testing.T) {
 				}
 			}
 			// The audit itself hears what goes outside.
-			exec.Command("nsenter", "--net="+filepath.Join("/run/netns", n.host), "ip", "route", "get", "192.0.2.1").Run()
-			exec.Command("nsenter", "--net="+filepath.Join("/run/netns", n.host), "bash", "-c", "echo x > /dev/udp/192.0.2.1/9").Run()
+			_ = exec.Command("nsenter", "--net="+filepath.Join("/run/netns", n.host), "ip", "route", "get", "192.0.2.1").Run()
+			_ = exec.Command("nsenter", "--net="+filepath.Join("/run/netns", n.host), "bash", "-c", "echo x > /dev/udp/192.0.2.1/9").Run()
 			if n.outside(t, n.host) == "0" {
 				t.Error("the audit is deaf")
 			}

@@ -45,7 +45,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 				t.Errorf("who-is: %v", err)
 			}
 			names <- who.Name
-			io.Copy(c, c)
+			_, _ = io.Copy(c, c)
 			closeWrite(c)
 		})
 		client := r.Client(t, "host-1")
@@ -78,7 +78,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 			if err != nil {
 				t.Errorf("the server read: %v", err)
 			}
-			fmt.Fprintf(c, "%d bytes", len(all))
+			_, _ = fmt.Fprintf(c, "%d bytes", len(all))
 		})
 		if got := echo(t, r.Client(t, "host-1"), make([]byte, 1000)); string(got) != "1000 bytes" {
 			t.Errorf("got %q", got)
@@ -92,10 +92,10 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 			if _, err := io.Copy(sum, c); err != nil {
 				t.Errorf("the server read: %v", err)
 			}
-			c.Write(sum.Sum(nil))
+			_, _ = c.Write(sum.Sum(nil))
 		})
 		data := make([]byte, 16<<20)
-		rand.NewChaCha8([32]byte{1}).Read(data)
+		_, _ = rand.NewChaCha8([32]byte{1}).Read(data)
 		want := sha256.Sum256(data)
 		if got := echo(t, r.Client(t, "host-1"), data); !bytes.Equal(got, want[:]) {
 			t.Error("what arrived is not what was sent")
@@ -104,7 +104,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 	t.Run("many connections at once", func(t *testing.T) {
 		t.Parallel()
 		r := fresh(t)
-		serve(t, r.Server(t), func(c net.Conn) { io.Copy(c, c); closeWrite(c) })
+		serve(t, r.Server(t), func(c net.Conn) { _, _ = io.Copy(c, c); closeWrite(c) })
 		client := r.Client(t, "host-1")
 		var wg sync.WaitGroup
 		for i := range 50 {
@@ -140,14 +140,14 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 		t.Parallel()
 		r := fresh(t)
 		first := r.Server(t)
-		serve(t, first, func(c net.Conn) { io.Copy(c, c); closeWrite(c) })
+		serve(t, first, func(c net.Conn) { _, _ = io.Copy(c, c); closeWrite(c) })
 		client := r.Client(t, "host-1")
 		echo(t, client, []byte("before"))
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		serve(t, r.Server(t), func(c net.Conn) { io.Copy(c, c); closeWrite(c) })
+		serve(t, r.Server(t), func(c net.Conn) { _, _ = io.Copy(c, c); closeWrite(c) })
 		ready := time.Now()
 		for {
 			got, err := try(t.Context(), client, []byte("after"), 5*time.Second)
@@ -264,7 +264,7 @@ func try(ctx context.Context, client tunnel.Tunnel, data []byte, limit time.Dura
 	}
 	defer c.Close()
 	deadline, _ := ctx.Deadline()
-	c.SetDeadline(deadline)
+	_ = c.SetDeadline(deadline)
 	if _, err := c.Write(data); err != nil {
 		return nil, err
 	}
@@ -274,6 +274,6 @@ func try(ctx context.Context, client tunnel.Tunnel, data []byte, limit time.Dura
 
 func closeWrite(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite()
+		_ = half.CloseWrite()
 	}
 }

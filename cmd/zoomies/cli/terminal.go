@@ -21,7 +21,7 @@ func terminal(stream any) (*os.File, bool) {
 // colours says whether a stream is for eyes that want colours.
 func colours(w io.Writer) bool {
 	_, ok := terminal(w)
-	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" //nolint:misspell // the name that other programs take, too
 }
 
 // confirm asks before something is deleted. Without a terminal nobody can be asked, and the command itself is the answer.
