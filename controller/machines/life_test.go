@@ -323,6 +323,26 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// What a dead worker left half made, locked for ever, is known when it has been looked at: the fence ends, the machine does not.
+func TestAHalfMadeThingDoesNotHoldAFenceUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigOptions{})
+	r.world.DieNext(fake.Make)
+	r.jobs = 4
+	r.until("the making breaks off", func() bool { return len(r.world.Things()) == 1 && r.world.Things()[0].Locked != "" })
+	r.jobs = 0
+	r.check(r.st.FenceProviders(t.Context(), "restored"))
+	r.start()
+	r.until("the fence is lifted", func() bool {
+		p, err := r.st.Provider(t.Context(), r.row.ID)
+		return err == nil && p.FencedAt.IsZero()
+	})
+	r.until("the machine is an operator's", func() bool { return r.in(store.MachineQuarantined) == 1 })
+	if things := r.world.Things(); len(things) != 1 {
+		t.Errorf("%d things are left, want the half-made one", len(things))
+	}
+}
+
 // Three failures in a row are a rest, and the rest widens; a success ends it.
 func TestStandDown(t *testing.T) {
 	t.Parallel()

@@ -281,29 +281,24 @@ func (r *rig) join(drive []byte, slots int) error {
 	return err
 }
 
-// work does everything that is due now, in order. It returns the errors of steps that will be tried again.
-func (r *rig) work() []error {
+// work does everything that is due now, in order. Steps that fail are tried again.
+func (r *rig) work() {
 	r.t.Helper()
-	var errs []error
 	for range 20 {
 		list, err := r.m.jobs(r.ctx)
 		if errors.Is(err, context.Canceled) {
-			return errs
+			return
 		}
 		r.check(err)
 		did := false
 		for _, j := range list {
-			ran, err := r.m.crew.run(r.ctx, j)
+			ran, _ := r.m.crew.run(r.ctx, j)
 			did = did || ran
-			if err != nil {
-				errs = append(errs, err)
-			}
 		}
 		if !did {
 			break
 		}
 	}
-	return errs
 }
 
 // tick is two seconds in the life of the fleet.

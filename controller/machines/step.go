@@ -250,8 +250,13 @@ func (h hand) prove(ctx context.Context, m store.Machine) error {
 		return nil
 	}
 	s, _, err := h.observe(ctx, m)
-	if err != nil || s == unclear {
+	if err != nil {
 		return err
+	}
+	if s == unclear {
+		// Half made or locked, maybe for ever. That is what the world is like, and now it is known; no step touches it as long as it lasts.
+		_, err = h.Store.NoteMachine(ctx, m.ID, m.State, store.MachineProgress{Proved: true})
+		return ignoreMoved(err)
 	}
 	h.Logger.Info("a machine is looked at again, since the database may be older than the world", "machine", m.ID, "state", m.State, "gone", s == gone, "foreign", s == foreign)
 	if s == foreign && (m.State == store.MachineCreating || m.State == store.MachineReady) {

@@ -139,7 +139,7 @@ func (r *Relay) serveDERP(w http.ResponseWriter, req *http.Request) {
 	}
 	defer r.leave(alias)
 	pub := r.derp.PublicKey()
-	_, _ = fmt.Fprintf(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: DERP\r\nConnection: Upgrade\r\nDerp-Version: 2\r\nDerp-Public-Key: %s\r\n\r\n", pub.UntypedHexString())
+	_, _ = fmt.Fprintf(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: DERP\r\nConnection: Upgrade\r\nDerp-Version: 2\r\nDerp-Public-Key: %s\r\n\r\n", pub.UntypedHexString()) //nolint:staticcheck // the form that DERP clients read
 	r.derp.Accept(context.WithoutCancel(req.Context()), conn, bufio.NewReadWriter(rw.Reader, rw.Writer), netip.AddrPortFrom(alias, 1).String())
 }
 
