@@ -293,7 +293,7 @@ func (c *Client) keep(ctx context.Context, s *session) (*session, error) {
 		next, err := open(ctx, wanted, c.options())
 		if err == nil {
 			stop()
-			_ = <-dead // how it ended is of no use now
+			<-dead //nolint:errcheck // how it ended is of no use now
 			c.draining.Go(func() {
 				_ = sleep(ctx, drainTime) // or until the client is closed
 				s.Close()
